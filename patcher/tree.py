@@ -1,0 +1,248 @@
+"""Bytes by path, whatever holds them: a folder, a wheel, or a tree plus changes.
+
+Paths are relative to the tree's root with forward slashes; an absolute path
+names a file outside the root (toolkit headers) and is read from the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+from zipfile import BadZipFile, ZipFile
+
+from patcher.changes import Change, Create, Delete, Link, Modify, Move, Unlink
+from patcher.errors import InputError, UnsafePath
+
+MAX_FILE_BYTES = 256 << 20  # nothing we read as text is larger; protects memory on hostile trees
+
+
+class Tree(Protocol):
+    """What scan, plan, law, check and verify read from."""
+
+    @property
+    def root(self) -> Path:
+        """The folder or wheel behind the tree, for messages."""
+
+    def read(self, path: str) -> bytes:
+        """The file's bytes; FileNotFoundError when absent, UnsafePath or InputError when refused."""
+
+    def names(self, folder: str) -> frozenset[str]:
+        """Names of the non-folder entries in a folder; empty when there is no such folder."""
+
+    def folders(self, folder: str) -> frozenset[str]:
+        """Names of the sub-folders of a folder; empty when there is no such folder."""
+
+
+def walk(tree: Tree, folder: str, suffixes: tuple[str, ...] = ()) -> Iterator[str]:
+    """Every file below ``folder`` in sorted order, optionally only these suffixes."""
+    stack = [folder.rstrip("/")]
+    while stack:
+        here = stack.pop()
+        prefix = f"{here}/" if here else ""
+        for name in sorted(tree.names(here)):
+            if not suffixes or name.endswith(suffixes):
+                yield prefix + name
+        stack += [prefix + name for name in sorted(tree.folders(here), reverse=True)]
+
+
+def exists(tree: Tree, path: str) -> bool:
+    """True when the path names a file (or a link to one) of the tree."""
+    folder, _, name = path.rpartition("/")
+    return name in tree.names(folder or ("/" if path.startswith("/") else ""))
+
+
+def read_plain(path: str) -> bytes:
+    """A regular file's bytes; refuses devices, fifos and giants before reading them."""
+    with open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK)) as handle:
+        info = os.fstat(handle.fileno())
+        if not stat.S_ISREG(info.st_mode):
+            raise UnsafePath("not a plain file", where=path)
+        if info.st_size > MAX_FILE_BYTES:
+            raise InputError(f"larger than {MAX_FILE_BYTES >> 20} MiB", where=path)
+        return handle.read()
+
+
+class FolderTree:
+    """A folder on disk. Links that leave the root are refused unless allowed.
+
+    ``allowed`` are further folders that links may lead into (an editable
+    project's own folder, CUDA_HOME). Folder links are not descended into.
+    """
+
+    def __init__(self, root: Path, allowed: Iterable[Path] = ()) -> None:
+        self._root = Path(os.path.abspath(root))
+        self._real = os.path.realpath(self._root)
+        self._allowed = tuple(os.path.realpath(p) for p in allowed)
+        self._listings: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+
+    @property
+    def root(self) -> Path:
+        return self._root
+
+    def locate(self, path: str) -> str:
+        """The absolute path on disk; raises UnsafePath when it would leave the root."""
+        if path.startswith("/"):
+            return path
+        full = os.path.join(self._root, path)
+        real = os.path.realpath(full)
+        for home in (self._real, *self._allowed):
+            if real == home or real.startswith(home.rstrip("/") + "/"):
+                return full
+        raise UnsafePath(f"leads out of {self._root} (to {real})", where=path)
+
+    def read(self, path: str) -> bytes:
+        return read_plain(self.locate(path))
+
+    def _listing(self, folder: str) -> tuple[frozenset[str], frozenset[str]]:
+        found = self._listings.get(folder)
+        if found is None:
+            found = self._listings[folder] = self._scan(folder)
+        return found
+
+    def _scan(self, folder: str) -> tuple[frozenset[str], frozenset[str]]:
+        files, folders = set(), set()
+        try:
+            place = self.locate(folder)
+            outside = folder.startswith("/") or bool(self._allowed)
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    # a link to a folder counts only where links are trusted
+                    if entry.is_dir(follow_symlinks=outside):
+                        folders.add(entry.name)
+                    elif not entry.is_dir():
+                        files.add(entry.name)
+        except (OSError, UnsafePath):
+            return frozenset(), frozenset()
+        return frozenset(files), frozenset(folders)
+
+    def names(self, folder: str) -> frozenset[str]:
+        return self._listing(folder)[0]
+
+    def folders(self, folder: str) -> frozenset[str]:
+        return self._listing(folder)[1]
+
+
+class WheelTree:
+    """A wheel, read in place. Raises InputError when it is not a usable zip file."""
+
+    def __init__(self, wheel: Path) -> None:
+        self._wheel = wheel
+        try:
+            self._zip = ZipFile(wheel)
+        except (OSError, BadZipFile) as error:
+            raise InputError(f"not a readable wheel: {error}", where=str(wheel)) from error
+        self._files: dict[str, set[str]] = {}
+        self._folders: dict[str, set[str]] = {}
+        for info in self._zip.infolist():
+            if info.filename.startswith("/") or ".." in info.filename.split("/"):
+                raise UnsafePath("the wheel holds a path that leaves it", where=info.filename)
+            self._enter(info.filename)
+
+    def _enter(self, name: str) -> None:
+        parent, _, leaf = name.rpartition("/")
+        if leaf:
+            self._files.setdefault(parent, set()).add(leaf)
+        while parent:
+            above, _, leaf = parent.rpartition("/")
+            known = self._folders.setdefault(above, set())
+            if leaf in known:
+                return
+            known.add(leaf)
+            parent = above
+
+    @property
+    def root(self) -> Path:
+        return self._wheel
+
+    def read(self, path: str) -> bytes:
+        if path.startswith("/"):
+            return read_plain(path)
+        try:
+            info = self._zip.getinfo(path)
+        except KeyError:
+            raise FileNotFoundError(path) from None
+        if info.file_size > MAX_FILE_BYTES:
+            raise InputError(f"larger than {MAX_FILE_BYTES >> 20} MiB", where=path)
+        return self._zip.read(info)
+
+    def names(self, folder: str) -> frozenset[str]:
+        if folder.startswith("/"):
+            return _OUTSIDE.names(folder)
+        return frozenset(self._files.get(folder, ()))
+
+    def folders(self, folder: str) -> frozenset[str]:
+        if folder.startswith("/"):
+            return _OUTSIDE.folders(folder)
+        return frozenset(self._folders.get(folder, ()))
+
+
+class ChangedTree:
+    """A tree as it would be after some changes; nothing is written."""
+
+    def __init__(self, base: Tree, changes: Iterable[Change]) -> None:
+        self.base = base
+        self._content: dict[str, bytes | None] = {}
+        for change in changes:
+            self._enter(change)
+
+    def _enter(self, change: Change) -> None:
+        if isinstance(change, Modify | Create):
+            self._content[change.path] = change.new
+        elif isinstance(change, Delete | Unlink):
+            self._content[change.path] = None
+        elif isinstance(change, Link):
+            self._content[change.path] = self._linked(change)
+        elif isinstance(change, Move):
+            self._move(change)
+
+    def _linked(self, link: Link) -> bytes:
+        target = os.path.normpath(os.path.join(os.path.dirname(link.path), link.target))
+        try:
+            return self.read(target)
+        except (OSError, InputError, UnsafePath):
+            return b""
+
+    def _move(self, move: Move) -> None:
+        files = list(walk(self, move.path)) or [move.path]
+        for path in files:
+            self._content[move.new_path + path[len(move.path):]] = self.read(path)
+            self._content[path] = None
+
+    @property
+    def root(self) -> Path:
+        return self.base.root
+
+    @property
+    def changed_paths(self) -> frozenset[str]:
+        return frozenset(self._content)
+
+    def read(self, path: str) -> bytes:
+        if path in self._content:
+            data = self._content[path]
+            if data is None:
+                raise FileNotFoundError(path)
+            return data
+        return self.base.read(path)
+
+    def names(self, folder: str) -> frozenset[str]:
+        names = set(self.base.names(folder))
+        for path, data in self._content.items():
+            parent, _, leaf = path.rpartition("/")
+            if parent == folder:
+                (names.discard if data is None else names.add)(leaf)
+        return frozenset(names)
+
+    def folders(self, folder: str) -> frozenset[str]:
+        prefix = f"{folder}/" if folder else ""
+        added = {
+            path[len(prefix):].split("/", 1)[0]
+            for path, data in self._content.items()
+            if data is not None and path.startswith(prefix) and "/" in path[len(prefix):]
+        }
+        return self.base.folders(folder) | added
+
+
+_OUTSIDE = FolderTree(Path("/"))
