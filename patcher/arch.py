@@ -94,7 +94,8 @@ def known_targets() -> tuple[Target, ...]:
     for index, row in enumerate(rows):
         match = _TARGET.match(row["name"])
         assert match, row
-        targets.append(Target(index, row["name"], int(match[1]), match[2], row["since"], row["until"]))
+        number, suffix = int(match[1]), match[2]
+        targets.append(Target(index, row["name"], number, suffix, row["since"], row["until"]))
     return tuple(targets)
 
 

@@ -6,7 +6,6 @@ Paths are relative to the package root with forward slashes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Move:
     new_path: str
 
 
-Change = Union[Modify, Create, Delete, Link, Unlink, Move]
+Change = Modify | Create | Delete | Link | Unlink | Move
 
 
 def invert(change: Change) -> Change:

@@ -70,7 +70,10 @@ def unified_diff(old: bytes | None, new: bytes | None, path: str) -> str:
         head.append("new file mode 100644\n")
     if new is None:
         head.append("deleted file mode 100644\n")
-    names = ("/dev/null" if old is None else f"a/{path}", "/dev/null" if new is None else f"b/{path}")
+    names = (
+        "/dev/null" if old is None else f"a/{path}",
+        "/dev/null" if new is None else f"b/{path}",
+    )
     body = []
     for line in difflib.unified_diff(before, after, *names, lineterm="\n"):
         body.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")

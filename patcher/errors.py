@@ -29,7 +29,9 @@ class PatcherError(Exception):
 
     exit_code: Exit = Exit.USAGE
 
-    def __init__(self, what: str, *, where: str | None = None, next_step: str | None = None) -> None:
+    def __init__(
+        self, what: str, *, where: str | None = None, next_step: str | None = None
+    ) -> None:
         super().__init__(what)
         self.what = what
         self.where = where

@@ -27,7 +27,7 @@ class Tree(Protocol):
         """The folder or wheel behind the tree, for messages."""
 
     def read(self, path: str) -> bytes:
-        """The file's bytes; FileNotFoundError when absent, UnsafePath or InputError when refused."""
+        """The file's bytes; FileNotFoundError if absent, UnsafePath or InputError if refused."""
 
     def names(self, folder: str) -> frozenset[str]:
         """Names of the non-folder entries in a folder; empty when there is no such folder."""

@@ -1,0 +1,97 @@
+"""The command line: a group that imports a verb only on use, and the one place of exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from patcher import __version__
+from patcher.commands import VERBS
+from patcher.errors import Exit, PatcherError
+
+_BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
+
+
+class LazyGroup(click.Group):
+    """Looks verbs up in the table; ``--help`` reads the table's summaries and imports nothing."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        verb = VERBS.get(cmd_name)
+        if verb is None:
+            return None
+        module, _, attribute = verb.target.partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command), verb.target
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
+
+
+@click.group("sm-patch", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="sm-patch %(version)s")
+def app() -> None:
+    """See what keeps SM120 and SM121 out of an installed package, review the change that
+    opens it, apply it, see whether it is in effect, and undo it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code; the console script exits with it.
+
+    A verb returns an Exit (None means DONE) or raises. Expected errors become one line
+    on stderr with the next step below it; anything else is a bug and leaves a log.
+    """
+    try:
+        outcome = app.main(arguments, prog_name="sm-patch", standalone_mode=False)
+        sys.stdout.flush()
+    except PatcherError as error:
+        return _report(error)
+    except click.ClickException as error:
+        error.show()
+        return Exit.USAGE
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("sm-patch: interrupted", err=True)
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit; point it somewhere that accepts it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    except Exception as error:  # noqa: BLE001 - the one place where a bug becomes exit code 70
+        return _report_bug(error)
+    return outcome if isinstance(outcome, int) else Exit.DONE
+
+
+def _report(error: PatcherError) -> int:
+    place = f"{error.where}: " if error.where else ""
+    click.echo(f"sm-patch: {place}{error.what}", err=True)
+    if error.next_step:
+        click.echo(f"  next: {error.next_step}", err=True)
+    return error.exit_code
+
+
+def _report_bug(error: Exception) -> int:
+    import platform
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="sm-patch-", suffix=".log", delete=False, encoding="utf-8"
+    ) as log:
+        log.write(f"sm-patch {__version__}, Python {platform.python_version()}\n")
+        log.write(f"arguments: {sys.argv[1:]}\n\n")
+        traceback.print_exception(error, file=log)
+    click.echo(f"sm-patch: internal error: {type(error).__name__}: {error}", err=True)
+    click.echo(f"  next: report it with {log.name}", err=True)
+    return Exit.INTERNAL
+
+
+if __name__ == "__main__":
+    sys.exit(main())

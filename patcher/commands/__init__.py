@@ -1,0 +1,48 @@
+"""The verbs: which module holds each, and the line that ``sm-patch --help`` shows for it.
+
+The table is explicit so that ``--help`` imports no verb; a test holds every row to its module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """Where a verb's click command lives (``module:attribute``) and its one-line help."""
+
+    target: str
+    summary: str
+
+
+VERBS: dict[str, Verb] = {
+    "scan": Verb(
+        "patcher.commands.scan:command",
+        "Show the gates that exclude the target, grouped by feature.",
+    ),
+    "why": Verb(
+        "patcher.commands.why:command",
+        "Show one feature's layers from the public function to the binary.",
+    ),
+    "diff": Verb(
+        "patcher.commands.diff:command",
+        "Print the git-apply-able diff of a patchset; write nothing.",
+    ),
+    "apply": Verb(
+        "patcher.commands.apply:command",
+        "Write a patchset, in full or not at all, and drop stale builds.",
+    ),
+    "revert": Verb(
+        "patcher.commands.revert:command",
+        "Put back the exact bytes from before.",
+    ),
+    "status": Verb(
+        "patcher.commands.status:command",
+        "Show what is applied, and whether it is in effect.",
+    ),
+    "patchsets": Verb(
+        "patcher.commands.patchsets:command",
+        "List the shipped patchsets with groups, risk, proof and fit.",
+    ),
+}

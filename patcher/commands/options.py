@@ -1,0 +1,154 @@
+"""Options that mean the same on every verb that takes them, and the value they make.
+
+A verb names the ones it takes and gets them folded into one frozen ``Settings``::
+
+    @click.command("scan")
+    @click.argument("packages", nargs=-1, required=True)
+    @common("arch", "reference", "cuda", "root", "python", "format", "output", "jobs")
+    def command(settings: Settings, packages: tuple[str, ...]) -> Exit: ...
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patcher.errors import InputError
+
+_DEFAULT_REFERENCES = ("sm_90a", "sm_100a")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The common options of one invocation, as typed; resolving them is the verb's work."""
+
+    arch: tuple[str, ...] = ("auto",)
+    reference: tuple[str, ...] = _DEFAULT_REFERENCES
+    cuda: str | None = None
+    root: str | None = None
+    python: str | None = None
+    group: tuple[str, ...] = ()
+    format: str = "text"
+    output: str | None = None
+    jobs: int = 1
+    state: str | None = None
+    env_from: str | None = None
+
+    def emit(self, text: str) -> None:
+        """Write a verb's data to ``-o FILE``, else to stdout.
+
+        Raises InputError when the file cannot be written.
+        """
+        if self.output is None or self.output == "-":
+            click.echo(text, nl=not text.endswith("\n"))
+            return
+        try:
+            Path(self.output).write_text(text if text.endswith("\n") else text + "\n", "utf-8")
+        except OSError as error:
+            raise InputError(
+                f"cannot write: {error.strerror}", where=self.output, next_step="choose another -o"
+            ) from error
+
+
+def split_list(_ctx: click.Context, _param: click.Parameter, value: Any) -> tuple[str, ...]:
+    """Accept ``--arch a --arch b`` and ``--arch a,b`` alike."""
+    return tuple(part for item in value for part in item.replace(",", " ").split())
+
+
+def cores(_ctx: click.Context, _param: click.Parameter, value: int | None) -> int:
+    """The given number of jobs, else the cores this process may use."""
+    return value or len(os.sched_getaffinity(0))
+
+
+def _option(*names: str, **attributes: Any) -> Callable[[Any], Any]:
+    return click.option(*names, **attributes)
+
+
+_OPTIONS: dict[str, Callable[[Any], Any]] = {
+    "arch": _option(
+        "--arch",
+        metavar="TARGET",
+        multiple=True,
+        default=("auto",),
+        callback=split_list,
+        help="Device, capability or nvcc target (5090, 12.0, sm_120a); repeatable. Default: auto.",
+    ),
+    "reference": _option(
+        "--reference",
+        metavar="TARGET",
+        multiple=True,
+        default=_DEFAULT_REFERENCES,
+        callback=split_list,
+        help="Targets that show what should be open. Default: sm_90a,sm_100a.",
+    ),
+    "cuda": _option(
+        "--cuda",
+        metavar="PATH|VERSION",
+        help="The CUDA toolkit, or the release to assume. Default: the one found.",
+    ),
+    "root": _option(
+        "--root",
+        metavar="DIR",
+        help="Use this folder in place of site-packages (an image, an unpacked wheel).",
+    ),
+    "python": _option(
+        "--python",
+        metavar="PATH",
+        help="Interpreter or venv whose packages are meant. Default: the active one.",
+    ),
+    "group": _option(
+        "--group",
+        metavar="ID",
+        multiple=True,
+        callback=split_list,
+        help="Only these groups of the patchset; repeatable.",
+    ),
+    "output": _option("-o", "--output", metavar="FILE", help="Write the data here, not to stdout."),
+    "jobs": _option(
+        "--jobs",
+        metavar="N",
+        type=click.IntRange(min=1),
+        callback=cores,
+        help="Parallel work. Default: the cores this process may use.",
+    ),
+    "state": _option(
+        "--state",
+        metavar="DIR",
+        envvar="SM_PATCH_STATE",
+        help="Where journals and originals are kept. Default: beside the environment.",
+    ),
+    "env_from": _option(
+        "--env-from",
+        metavar="pid:N|unit:NAME|file:PATH",
+        help="Take HOME and the cache variables of this server instead of ours.",
+    ),
+}
+
+
+def common(*names: str, formats: tuple[str, ...] = ("text", "json")) -> Callable[[Any], Any]:
+    """Add these options (fields of Settings) to a command; it receives ``settings``."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapper(**values: Any) -> Any:
+            chosen = {name: values.pop(name) for name in names}
+            return function(settings=Settings(**chosen), **values)
+
+        for name in reversed(names):
+            option = _format_option(formats) if name == "format" else _OPTIONS[name]
+            wrapper = option(wrapper)
+        return wrapper
+
+    return decorate
+
+
+def _format_option(formats: tuple[str, ...]) -> Callable[[Any], Any]:
+    return click.option(
+        "--format", type=click.Choice(formats), default=formats[0], help="How to print the data."
+    )
