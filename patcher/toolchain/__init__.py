@@ -1,0 +1,1 @@
+"""CUDA toolkits and host compilers: where they are, and what they predefine."""
