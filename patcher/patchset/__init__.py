@@ -1,0 +1,1 @@
+"""Patchsets: what one says (schema) and how it is read (load)."""
