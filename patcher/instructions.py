@@ -1,0 +1,160 @@
+"""What each target's assembler accepts, and the names in source text that need it.
+
+Both tables are data: ``instructions.json`` holds what four releases of ptxas
+said of 271 instructions, ``markers.json`` the patterns that point at them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from pathlib import Path
+
+from patcher.arch import Target
+
+_DATA = Path(__file__).parent / "data"
+
+
+class Verdict(str, Enum):
+    """What is known of an instruction on a target."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"  # by every measured release that knows the target
+    NEWER_TOOLKIT = "newer-toolkit"  # a later release than the one asked about accepts it
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A pattern in source text, and the instructions it stands for."""
+
+    kind: str
+    pattern: re.Pattern[str]
+    literals: tuple[str, ...]
+    features: tuple[str, ...]
+    weak: bool  # dispatch code mentions the name without using the instruction
+    note: str
+
+    def verdict(self, target: Target, toolkit: str | None = None) -> Verdict:
+        """The verdict that all of the marker's instructions share, else UNKNOWN."""
+        verdicts = {verdict(feature, target, toolkit) for feature in self.features}
+        return verdicts.pop() if len(verdicts) == 1 else Verdict.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A marker found on a 1-based line."""
+
+    line: int
+    marker: Marker
+
+
+@cache
+def _acceptance() -> dict[str, dict[str, tuple[int, ...]]]:
+    """Feature -> target name -> the first release, as numbers, that accepts it."""
+    rows = json.loads((_DATA / "instructions.json").read_text("utf-8"))["features"]
+    return {
+        row["name"]: {
+            f"sm_{name}": release(since)
+            for since, names in row["accepted"].items()
+            for name in names.split()
+        }
+        for row in rows
+    }
+
+
+def release(text: str) -> tuple[int, ...]:
+    """A CUDA release as numbers that compare: ``"12.9"`` is (12, 9)."""
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+
+
+@cache
+def verdict(feature: str, target: Target, toolkit: str | None = None) -> Verdict:
+    """What ptxas says of a feature on a target; without ``toolkit``, the newest measured one."""
+    accepted = _acceptance().get(feature)
+    if accepted is None:
+        return Verdict.UNKNOWN
+    since = accepted.get(target.name)
+    if since is None:
+        return Verdict.REJECTED
+    if toolkit is not None and release(toolkit) < since:
+        return Verdict.NEWER_TOOLKIT
+    return Verdict.ACCEPTED
+
+
+@cache
+def markers() -> tuple[Marker, ...]:
+    """Every pattern of the table."""
+    rows = json.loads((_DATA / "markers.json").read_text("utf-8"))["markers"]
+    return tuple(
+        Marker(
+            row["kind"],
+            re.compile(row["pattern"]),
+            tuple(row["literals"]),
+            tuple(row["features"]),
+            row.get("weak", False),
+            row.get("note", ""),
+        )
+        for row in rows
+    )
+
+
+@cache
+def _by_literal() -> dict[bytes, tuple[Marker, ...]]:
+    table: dict[bytes, list[Marker]] = {}
+    for marker in markers():
+        for literal in marker.literals:
+            table.setdefault(literal.encode(), []).append(marker)
+    return {literal: tuple(found) for literal, found in table.items()}
+
+
+def find(code: bytes) -> tuple[Hit, ...]:
+    """Every marker in text whose comments were blanked, by line, each once per line."""
+    wanted: dict[int, set[Marker]] = {}
+    for literal, found in _by_literal().items():
+        position = code.find(literal)
+        while position >= 0:
+            start = code.rfind(b"\n", 0, position) + 1
+            wanted.setdefault(start, set()).update(found)
+            end = code.find(b"\n", position)
+            position = -1 if end < 0 else code.find(literal, end)
+    return tuple(_confirm(code, wanted))
+
+
+def _confirm(code: bytes, wanted: dict[int, set[Marker]]) -> Iterable[Hit]:
+    line, counted = 1, 0
+    for start in sorted(wanted):
+        line += code.count(b"\n", counted, start)
+        counted = start
+        end = code.find(b"\n", start)
+        text = code[start : end if end >= 0 else len(code)].decode("utf-8", "replace")
+        for marker in sorted(wanted[start], key=lambda m: m.pattern.pattern):
+            if marker.pattern.search(text):
+                yield Hit(line, marker)
+
+
+@cache
+def _limits() -> dict[int, int]:
+    data = json.loads((_DATA / "markers.json").read_text("utf-8"))["shared_memory"]
+    return {int(number): size for number, size in data["limits"].items()}
+
+
+def shared_memory_limit(target: Target) -> int | None:
+    """Bytes of shared memory one block may opt in to, None when not recorded."""
+    return _limits().get(target.number)
+
+
+_SHARED = re.compile(rb"smem|shared", re.IGNORECASE)
+_SIZE = re.compile(rb"\b(?:(\d{2,3})[uU]?[lL]*\s*(?:\*\s*1024|<<\s*10)|(\d{5,6}))\b")
+
+
+def shared_memory_size(line: bytes) -> int | None:
+    """The largest literal byte size on a line that speaks of shared memory."""
+    if not _SHARED.search(line):
+        return None
+    sizes = [int(m[1]) * 1024 if m[1] else int(m[2]) for m in _SIZE.finditer(line)]
+    return max(sizes, default=None)

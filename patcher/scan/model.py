@@ -1,0 +1,138 @@
+"""What a scan finds: gates by module, and what happens when one of them opens alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from patcher.arch import Target
+from patcher.gates import Evidence, Gate, Layer, Severity
+
+
+class Opening(str, Enum):
+    """What happens when one gate alone opens, worst first."""
+
+    HOLLOW = "hollow"  # a kernel is launched whose body was compiled away
+    ERROR = "error"  # the build or the launch fails
+    WORSE = "worse"  # it runs, but without synchronisation, or with code for other archs
+    UNKNOWN = "unknown"
+    OK = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class OpensAlone:
+    """The outcome of opening one gate (by id) for some public functions of a module."""
+
+    gate: str
+    result: Opening
+    why: str
+    functions: tuple[str, ...]
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LayerState:
+    """One layer of a module for the target: how many of its gates are closed, in words."""
+
+    layer: Layer
+    closed: int
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleReport:
+    """One JIT module (or the package's shared code) and its gates, by id.
+
+    ``functions`` are the public functions that reach it; ``guessed`` says why its
+    sources or flags are not exact, empty when they are.
+    """
+
+    name: str
+    layers: tuple[LayerState, ...]
+    opens_alone: tuple[OpensAlone, ...]
+    gates: tuple[str, ...]
+    functions: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    guessed: str = ""
+
+    @property
+    def closed(self) -> bool:
+        """True when a gate keeps the target out of the module as a whole."""
+        return any(state.closed for state in self.layers if state.layer is Layer.PYTHON)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationRow:
+    """How some unit is compiled, as the report shows it."""
+
+    id: str
+    unit: str
+    module: str
+    flags: tuple[str, ...]
+    guessed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRow:
+    """An include that no folder answered."""
+
+    include: str
+    source: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class PackageRow:
+    """A scanned package."""
+
+    name: str
+    version: str | None
+    root: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ToolchainRow:
+    """The toolkit whose macros were used; assumed when none was found."""
+
+    version: str
+    path: Path | None
+    assumed: bool
+
+
+@dataclass(frozen=True)
+class Report:
+    """The answer of a scan. ``gates`` are ranked; ``notes`` are sentences for the reader."""
+
+    packages: tuple[PackageRow, ...]
+    targets: tuple[Target, ...]
+    assumed: tuple[str, ...]
+    references: tuple[Target, ...]
+    toolchain: ToolchainRow
+    gates: tuple[Gate, ...]
+    modules: tuple[ModuleReport, ...]
+    configurations: tuple[ConfigurationRow, ...] = ()
+    unit_count: int = 0
+    file_count: int = 0
+    missing: tuple[MissingRow, ...] = ()
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    details: Mapping[str, tuple[Gate, ...]] = field(default_factory=dict)  # row id -> its gates
+
+    @property
+    def findings(self) -> tuple[Gate, ...]:
+        """The gates that exclude the target or are over-open."""
+        return tuple(g for g in self.gates if g.excludes_target or g.over_open)
+
+    def worst(self) -> Severity:
+        """The gravest severity among the findings; INFO when there are none."""
+        order = (Severity.CRITICAL, Severity.WARNING)
+        return next((s for s in order if any(g.severity is s for g in self.findings)), Severity.INFO)
+
+    def gate(self, identifier: str) -> Gate:
+        """The gate with this id; raises KeyError when there is none."""
+        for gate in self.gates:
+            if gate.id == identifier:
+                return gate
+        raise KeyError(identifier)
