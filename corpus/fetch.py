@@ -104,11 +104,12 @@ def _pip_download(requirements: list[str], to: Path, options: list[str]) -> None
             *("--no-deps", "--only-binary=:all:", *hashed, *options),
             *("--dest", str(to), "--requirement", listing.name),
         ]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode:
-        raise FetchError(
-            f"pip download {requirements[0].split()[0]} failed:\n{done.stdout.strip()}"
+        done = subprocess.run(
+            command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
+    if done.returncode:
+        wanted = requirements[0].split()[0]
+        raise FetchError(f"pip download {wanted} failed:\n{done.stdout.strip()}")
 
 
 def unpack(wheel: Path, folder: Path) -> Path:
