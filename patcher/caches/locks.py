@@ -1,0 +1,66 @@
+"""The caches' own advisory locks, held while their objects are dropped."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from types import TracebackType
+
+from filelock import FileLock, Timeout
+
+from patcher.caches.actions import CacheAction
+from patcher.errors import LockHeld
+
+
+class ModuleLocks:
+    """Takes lock files of modules, each once, and releases all at the end.
+
+    ``timeout`` is in seconds, for all locks together. Lock files are never
+    deleted: another process may hold one that it has opened before.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        self._deadline = time.monotonic() + timeout
+        self._held: dict[str, FileLock] = {}
+
+    def __enter__(self) -> ModuleLocks:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        while self._held:
+            self._held.popitem()[1].release()
+
+    def take(self, actions: Iterable[CacheAction]) -> None:
+        """Lock the modules that these actions write to.
+
+        Always in the same order, so that two of us cannot wait for each other.
+        Raises LockHeld when the time is up; locks taken before stay held.
+        """
+        for path in sorted({action.lock for action in actions if action.lock and action.writes}):
+            if path not in self._held:
+                self._held[path] = self._taken(path)
+
+    def _taken(self, path: str) -> FileLock:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        lock = FileLock(path, thread_local=False)
+        try:
+            lock.acquire(timeout=max(0.0, self._deadline - time.monotonic()))
+        except Timeout:
+            raise LockHeld("a build of this module is running", where=path,
+                           next_step="wait for it, or raise --lock-timeout") from None
+        return lock
+
+
+def is_busy(path: str) -> bool:
+    """True while another process holds an existing lock file; nothing is created."""
+    if not os.path.exists(path):
+        return False
+    lock = FileLock(path, thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except (Timeout, OSError):
+        return True
+    lock.release()
+    return False

@@ -1,0 +1,158 @@
+"""The atlas of caches: where each is, what its key leaves out, when a patch makes it stale.
+
+The knowledge is ``data/caches.json``; this module reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from patcher.caches.actions import Touched
+
+_VARIABLE = re.compile(r"\$(\w+)")
+_UNIT_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
+
+
+class Edit(str, Enum):
+    """What kind of file an edit changed, as far as caches tell them apart."""
+
+    PYTHON = "python_gate"
+    UNIT = "cu"
+    HEADER = "cuh"
+    TOOLCHAIN = "toolchain"
+
+
+class Method(str, Enum):
+    """How a cache's stale entries are found and dropped."""
+
+    NINJA = "ninja"  # the objects whose recorded dependencies name the file
+    REMOVE = "remove"  # the paths the record names
+    AOT = "aot"  # a module of the environment that shadows its source
+    APPLY = "apply"  # apply itself takes care (.pyc files, the installer's hard links)
+    ADVISE = "advise"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Staleness:
+    """Whether an entry survives an edit although stale: yes, partial, no, n/a; and why."""
+
+    verdict: str
+    why: str = ""
+
+    @property
+    def possible(self) -> bool:
+        return self.verdict in ("yes", "partial")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSpec:
+    """One record of the atlas.
+
+    ``places`` are groups of alternatives, in order of precedence; ``paths`` and
+    ``modules`` are globs below a place, where ``{version}`` is the package's.
+    ``kernels_in_python``: a .py file may be a kernel or its helper here.
+    """
+
+    id: str
+    name: str
+    packages: tuple[str, ...]
+    places: tuple[tuple[str, ...], ...]
+    method: Method
+    paths: tuple[str, ...]
+    modules: str
+    module_lock: str
+    lazy_until: str
+    epoch: tuple[tuple[str, str], ...]
+    kernels_in_python: bool
+    stale_after: Mapping[Edit, Staleness]
+    advice: str
+
+    def folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
+        """The folders this cache uses under these variables, whether they exist or not."""
+        found = [_first(group, environ) for group in self.places]
+        return tuple(dict.fromkeys(place for place in found if place is not None))
+
+    def concerns(self, package: str) -> bool:
+        return "*" in self.packages or package in self.packages
+
+    def stale(self, touched: Touched) -> str:
+        """Why entries go stale when these files change; empty when they do not."""
+        edits = {edit for path in touched.paths for edit in self.edits_of(path)}
+        if touched.modules:
+            edits.add(Edit.PYTHON)
+        for edit in Edit:
+            found = self.stale_after.get(edit)
+            if edit in edits and found and found.possible:
+                return found.why or f"its key does not cover {_MEANING[edit]}"
+        return ""
+
+    def edits_of(self, path: str) -> frozenset[Edit]:
+        """Which kinds of edit a change of this file may be for this cache."""
+        if path.startswith("/"):
+            return frozenset({Edit.TOOLCHAIN})
+        if path.endswith(".py"):
+            kernel = {Edit.UNIT, Edit.HEADER} if self.kernels_in_python else set()
+            return frozenset({Edit.PYTHON, *kernel})
+        return frozenset({Edit.UNIT if path.endswith(_UNIT_SUFFIXES) else Edit.HEADER})
+
+
+_MEANING = {
+    Edit.PYTHON: "Python code",
+    Edit.UNIT: "the kernel's source",
+    Edit.HEADER: "headers",
+    Edit.TOOLCHAIN: "the toolkit",
+}
+
+
+def _first(alternatives: Iterable[str], environ: Mapping[str, str]) -> Path | None:
+    for template in alternatives:
+        names = _VARIABLE.findall(template)
+        if not all(environ.get(name) for name in names):
+            continue
+        text = _VARIABLE.sub(lambda match: environ[match[1]].split(":")[0], template)
+        if PurePosixPath(text).is_absolute():  # "off" and "0" disable some caches
+            return Path(text)
+    return None
+
+
+def _spec(row: dict[str, Any]) -> CacheSpec:
+    stale = {Edit(edit): Staleness(entry["v"], entry.get("why", ""))
+             for edit, entry in row["stale_after"].items()}
+    return CacheSpec(
+        id=row["id"], name=row["name"], packages=tuple(row["packages"]),
+        places=tuple(tuple(group) for group in row["places"]), method=Method(row["method"]),
+        paths=tuple(row.get("paths", ())), modules=row.get("modules", ""),
+        module_lock=row.get("module_lock", ""),
+        lazy_until=row.get("lazy_build_file", {}).get("until", ""),
+        epoch=tuple(row.get("epoch", {}).items()),
+        kernels_in_python=row.get("kernels_in_python", False),
+        stale_after=stale, advice=row["advice"],
+    )
+
+
+@cache
+def registry() -> tuple[CacheSpec, ...]:
+    """Every cache of the atlas, in its order."""
+    path = Path(__file__).parents[1] / "data" / "caches.json"
+    return tuple(_spec(row) for row in json.loads(path.read_text("utf-8"))["caches"])
+
+
+def spec(identifier: str) -> CacheSpec:
+    """The record with this id; KeyError when the atlas has none."""
+    return {entry.id: entry for entry in registry()}[identifier]
+
+
+@cache
+def variables() -> frozenset[str]:
+    """The environment variables that decide where a cache is: all that may ever be read."""
+    templates = (t for entry in registry() for group in entry.places for t in group)
+    named = {name for template in templates for name in _VARIABLE.findall(template)}
+    return frozenset(named | {"HOME"} | {v for entry in registry() for v, _ in entry.epoch})
