@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NewType, Union
+from typing import NewType
 
 from patcher.arch import EMPTY, ArchSet
 
@@ -51,9 +51,9 @@ class Unreached(str, Enum):
 class PythonGate:
     """Open or close a gate in Python code.
 
-    ``gate`` names what is tested (a keyword, constant, predicate or variable),
-    ``within`` the enclosing function; ``predicate`` and ``import_`` name the
-    call to add, and where from, when the gate is a predicate call.
+    ``gate`` names what is tested (a keyword, constant, decorator, predicate or a
+    whole expression), ``within`` the enclosing function or class. ``value`` is
+    the source of the value that a new dict key gets.
     """
 
     file: RelativePath
@@ -62,8 +62,7 @@ class PythonGate:
     open: ArchSet = EMPTY
     close: ArchSet = EMPTY
     count: Count = Count(1)
-    predicate: str = ""
-    import_: str = ""
+    value: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +123,7 @@ class CreateFile:
     executable: bool = False
 
 
-Operation = Union[PythonGate, CudaGuard, Text, Flag, Overlay, Symlink, CreateFile]
+Operation = PythonGate | CudaGuard | Text | Flag | Overlay | Symlink | CreateFile
 OPERATIONS: dict[str, type[Operation]] = {
     "python-gate": PythonGate,
     "cuda-guard": CudaGuard,
@@ -173,7 +172,7 @@ class CacheUse:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """``name`` (a verdict or a mnemonic) occurs ``operator`` (``==``, ``>=`` ...) ``value`` times."""
+    """How often ``name`` (a verdict or a mnemonic) occurs, as in ``> 0``."""
 
     name: str
     operator: str

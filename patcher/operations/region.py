@@ -1,0 +1,151 @@
+"""Where in a file an anchor may stand: function bodies, and what is not code.
+
+Works on bytes of Python and of C-like files without parsing the latter: comments
+and literals are blanked, then braces are matched.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+
+from patcher.edits import Span
+
+_C_OPAQUE = re.compile(
+    rb"//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z)"
+    rb'|\b(?:u8|[uUL])?R"(?P<mark>[^()\s\\]{0,16})\(.*?(?:\)(?P=mark)"|\Z)'
+    rb'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+_DIGIT_MARK = re.compile(rb"[0-9a-fA-F]\Z")
+
+
+def is_python(path: str) -> bool:
+    return path.endswith((".py", ".pyi"))
+
+
+def without_code(path: str, data: bytes) -> list[Span]:
+    """Comments and, in Python, docstrings: text in them is never an anchor.
+
+    Python that does not parse has none: the caller's own check refuses it.
+    """
+    if not is_python(path):
+        return [span for span, comment in _opaque(data) if comment]
+    try:
+        tree = ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    lines = _line_starts(data)
+    strings = [_ast_span(node, lines) for node in ast.walk(tree)
+               if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+               and isinstance(node.value.value, str)]
+    return strings + list(_python_comments(data))
+
+
+def _python_comments(data: bytes) -> Iterator[Span]:
+    position = 0
+    lines = data.splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        position += len(line)
+        starts.append(position)
+    try:
+        for token in tokenize.tokenize(io.BytesIO(data).readline):
+            if token.type == tokenize.COMMENT:
+                row, column = token.start
+                lead = token.line[:column].encode("utf-8", "surrogateescape")
+                start = starts[row - 1] + len(lead)
+                yield Span(start, start + len(token.string.encode("utf-8", "surrogateescape")))
+    except (tokenize.TokenError, SyntaxError, IndexError):
+        return
+
+
+def function_spans(path: str, data: bytes, name: str) -> list[Span]:
+    """Every definition of ``name`` (``Class.method`` or ``ns::name`` narrows it), head included."""
+    if is_python(path):
+        return _python_functions(data, name)
+    return _c_functions(data, re.split(r"::|\.", name)[-1].encode())
+
+
+def inside(span: Span, spans: list[Span]) -> bool:
+    """True when ``span`` lies wholly in one of ``spans``."""
+    return any(s.start <= span.start and span.end <= s.end for s in spans)
+
+
+def line_of(data: bytes, offset: int) -> int:
+    """The 1-based line of a byte offset."""
+    return data.count(b"\n", 0, offset) + 1
+
+
+def _line_starts(data: bytes) -> list[int]:
+    return [0, *(match.end() for match in re.finditer(rb"\r\n|\r|\n", data))]
+
+
+def _ast_span(node: ast.stmt | ast.expr, lines: list[int]) -> Span:
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    return Span(lines[node.lineno - 1] + node.col_offset,
+                lines[node.end_lineno - 1] + node.end_col_offset)
+
+
+def _python_functions(data: bytes, name: str) -> list[Span]:
+    try:
+        tree = ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    lines, found = _line_starts(data), []
+    stack: list[tuple[ast.AST, str]] = [(tree, "")]
+    while stack:
+        node, scope = stack.pop()
+        for child in ast.iter_child_nodes(node):
+            inner = scope
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                inner = f"{scope}.{child.name}"
+                if inner.endswith(f".{name}"):
+                    found.append(_ast_span(child, lines))
+            stack.append((child, inner))
+    return sorted(found)
+
+
+def _opaque(data: bytes) -> Iterator[tuple[Span, bool]]:
+    """Comments (True) and literals (False)."""
+    for match in _C_OPAQUE.finditer(data):
+        text = match[0]
+        if text[:1] == b"'" and _DIGIT_MARK.search(data[max(0, match.start() - 1):match.start()]):
+            continue  # 1'000'000
+        yield Span(*match.span()), text[:2] in (b"//", b"/*")
+
+
+def blanked(data: bytes) -> bytes:
+    """The C-like text with comments and literals as spaces; offsets stay."""
+    pieces, position = [], 0
+    for span, _ in _opaque(data):
+        hole = re.sub(rb"[^\n]", b" ", data[span.start:span.end])
+        pieces += [data[position:span.start], hole]
+        position = span.end
+    return b"".join([*pieces, data[position:]])
+
+
+def _c_functions(data: bytes, name: bytes) -> list[Span]:
+    code, found = blanked(data), []
+    for match in re.finditer(rb"(?<![\w])" + re.escape(name) + rb"\s*\(", code):
+        close = _matching(code, match.end() - 1, b"(", b")")
+        brace = code.find(b"{", close) if close else -1
+        # between the parameters and the body stand qualifiers and initialisers, never ; or =
+        if brace < 0 or not re.fullmatch(rb"[\w\s:,()<>&*\[\]-]*", code[close:brace]):
+            continue
+        end = _matching(code, brace, b"{", b"}")
+        if end:
+            found.append(Span(match.start(), end))
+    return found
+
+
+def _matching(code: bytes, start: int, opening: bytes, closing: bytes) -> int:
+    """The offset behind the bracket that closes the one at ``start``; 0 when none does."""
+    depth = 0
+    for match in re.compile(b"[" + re.escape(opening + closing) + b"]").finditer(code, start):
+        depth += 1 if match[0] == opening else -1
+        if depth == 0:
+            return match.end()
+    return 0

@@ -1,0 +1,190 @@
+"""Load a patchset: by path, by the name of a shipped one, or from bytes."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from patcher.errors import InputError, SchemaError
+from patcher.patchset import schema
+from patcher.patchset.document import MAX_BYTES, Value, parse_document
+from patcher.patchset.parse import Problems, read, read_object, type_name
+
+SCHEMA_VERSION = 1
+_TEST_SUFFIX = ".test.yaml"
+
+
+def load_patchset(name: str) -> schema.Patchset:
+    """Load ``name``: an existing path, or a shipped patchset's name.
+
+    ``patchsets/NAME.yaml`` names the shipped one when there is no such file.
+    Raises InputError (no such patchset, unreadable) and SchemaError (all problems at once).
+    """
+    path = find_patchset(name)
+    try:
+        with path.open("rb") as handle:
+            data = handle.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror}", where=str(path)) from error
+    return parse_patchset(data, str(path))
+
+
+def shipped() -> dict[str, Path]:
+    """The patchsets that come with sm-patch, by name."""
+    return {path.stem: path for path in _shipped_files()}
+
+
+def _shipped_files() -> Iterator[Path]:
+    package = Path(__file__).resolve().parent.parent
+    # the wheel carries them inside the package, a checkout beside it
+    for folder in (package / "_patchsets", package.parent / "patchsets"):
+        if folder.is_dir():
+            yield from sorted(path for path in folder.glob("*.yaml")
+                              if not path.name.endswith(_TEST_SUFFIX))
+            return
+
+
+def find_patchset(name: str) -> Path:
+    """Where ``name`` lies; raises InputError with the nearest shipped names."""
+    path = Path(name)
+    if path.is_file():
+        return path
+    known = shipped()
+    bare = path.stem if path.suffix in (".yaml", ".yml") else path.name
+    if bare in known and str(path.parent) in (".", "patchsets"):
+        return known[bare]
+    near = difflib.get_close_matches(bare, known, 3, 0.4) or sorted(known)
+    advice = f"shipped: {', '.join(near)}" if near else "give the path of a YAML file"
+    raise InputError("no such patchset", where=name, next_step=advice)
+
+
+def parse_patchset(data: bytes, where: str) -> schema.Patchset:
+    """Read a patchset from its bytes; raises SchemaError with every problem and its path."""
+    value, notes = parse_document(data, where)
+    problems = Problems()
+    problems.found.extend(notes)
+    patchset = _read_patchset(value, where, problems)
+    if not problems.found:
+        _check_names(patchset, problems)
+    if problems.found:
+        raise SchemaError(problems.found, where=where)
+    return patchset
+
+
+def digest_of(value: Value) -> str:
+    """SHA-256 of the parsed YAML as canonical JSON: comments and layout do not count."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read_patchset(value: Value, where: str, problems: Problems) -> schema.Patchset:
+    if not isinstance(value, dict):
+        raise SchemaError([f"expected a mapping, got {type_name(value)}"], where=where)
+    version = value.get("sm-patch")
+    if version is None:
+        problems.add("", "'sm-patch: 1' is required; is this a patchset?")
+    elif version != SCHEMA_VERSION or version is True:
+        problems.add("sm-patch", f"expected {SCHEMA_VERSION}, got {version!r}; "
+                                 "a newer document needs a newer sm-patch")
+    extra = {"groups": _groups(value.get("groups"), problems),
+             "digest": digest_of(value), "source": where}
+    return read_object(schema.Patchset, value, "", problems, extra, ("sm-patch", "groups"))
+
+
+def _groups(value: Any, problems: Problems) -> tuple[schema.Group, ...]:
+    items = _list(value, "groups", problems)
+    return tuple(_group(item, f"groups[{i}]", problems) for i, item in enumerate(items))
+
+
+def _list(value: Any, path: str, problems: Problems) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        got = "nothing" if value is None or value == [] else type_name(value)
+        problems.add(path, f"expected a list with at least one entry, got {got}")
+        return []
+    return value
+
+
+def _group(value: Any, path: str, problems: Problems) -> schema.Group:
+    if not isinstance(value, dict):
+        return read_object(schema.Group, value, path, problems)
+    if ("patches" in value) == ("variants" in value):
+        problems.add(path, "expected either 'patches' or 'variants'")
+    extra: dict[str, Any] = {"patches": (), "variants": ()}
+    if "patches" in value:
+        extra["patches"] = _patches(value["patches"], f"{path}.patches", problems)
+    if "variants" in value:
+        items = _list(value["variants"], f"{path}.variants", problems)
+        extra["variants"] = tuple(_variant(item, f"{path}.variants[{i}]", problems)
+                                  for i, item in enumerate(items))
+    return read_object(schema.Group, value, path, problems, extra, ("patches", "variants"))
+
+
+def _variant(value: Any, path: str, problems: Problems) -> schema.Variant:
+    if not isinstance(value, dict):
+        return read_object(schema.Variant, value, path, problems)
+    extra = {"patches": _patches(value.get("patches"), f"{path}.patches", problems)}
+    return read_object(schema.Variant, value, path, problems, extra, ("patches",))
+
+
+def _patches(value: Any, path: str, problems: Problems) -> tuple[schema.Patch, ...]:
+    items = _list(value, path, problems)
+    return tuple(_patch(item, f"{path}[{i}]", problems) for i, item in enumerate(items))
+
+
+def _patch(value: Any, path: str, problems: Problems) -> schema.Patch:
+    if not isinstance(value, dict):
+        return read_object(schema.Patch, value, path, problems)
+    named = [key for key in value if key in schema.OPERATIONS]
+    operation = None
+    if len(named) != 1:
+        known = ", ".join(schema.OPERATIONS)
+        problems.add(path, f"expected exactly one operation of {known}; got {len(named)}")
+    for key in named:
+        operation = read(schema.OPERATIONS[key], value[key], f"{path}.{key}", problems)
+        _check_operation(operation, f"{path}.{key}", problems)
+    patch = read_object(schema.Patch, value, path, problems, {"operation": operation},
+                        tuple(schema.OPERATIONS))
+    if value.get("affects") == "all" and not value.get("reason"):
+        problems.add(path, "'affects: all' needs a 'reason'")
+    return patch
+
+
+def _check_operation(operation: Any, path: str, problems: Problems) -> None:
+    """What one operation's fields must say together."""
+    gated = isinstance(operation, schema.PythonGate | schema.CudaGuard)
+    if gated and bool(operation.open) == bool(operation.close):
+        problems.add(path, "expected either 'open' or 'close'")
+    if isinstance(operation, schema.Text):
+        if not operation.find:
+            problems.add(f"{path}.find", "must not be empty")
+        if operation.find == operation.replace:
+            problems.add(f"{path}.replace", "is the same text as 'find'")
+    if isinstance(operation, schema.CudaGuard) and not operation.condition.strip():
+        problems.add(f"{path}.condition", "must not be empty")
+
+
+def _check_names(patchset: schema.Patchset, problems: Problems) -> None:
+    """Names must be unique, and required groups of this document must exist."""
+    seen: set[str] = set()
+    for index, group in enumerate(patchset.groups):
+        if group.id in seen:
+            problems.add(f"groups[{index}].id", f"{group.id!r} stands twice")
+        seen.add(group.id)
+        for where, patches in _patch_lists(group):
+            ids = [patch.id for patch in patches]
+            for twice in sorted({name for name in ids if ids.count(name) > 1}):
+                problems.add(f"groups[{index}].{where}", f"patch {twice!r} stands twice")
+    for index, group in enumerate(patchset.groups):
+        for name in group.requires:
+            if "/" not in name and name not in seen - {group.id}:
+                problems.add(f"groups[{index}].requires", f"no other group is called {name!r}")
+
+
+def _patch_lists(group: schema.Group) -> Iterator[tuple[str, tuple[schema.Patch, ...]]]:
+    yield "patches", group.patches
+    for index, variant in enumerate(group.variants):
+        yield f"variants[{index}].patches", variant.patches
