@@ -1,0 +1,99 @@
+"""A C++ tokenizer on bytes, good enough to find statements, braces and names.
+
+Directives are one token each, comments and white space none. A character that
+starts no token becomes a token of kind OTHER; nothing is dropped silently.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from typing import NamedTuple
+
+# Line splices may stand between tokens; inside a token they do not occur in practice.
+_COMMENT = rb"//(?:[^\n\\]|\\\r?\n|\\.)*|/\*.*?(?:\*/|\Z)"
+_RAW = rb'(?:u8|[uUL])?R"(?P<fence>[^\s()\\"]{0,16})\(.*?\)(?P=fence)"'
+_STRING = rb'(?:u8|[uUL])?"(?:[^"\\\n]|\\\r?\n|\\.)*"'
+_CHARACTER = rb"(?:u8|[uUL])?'(?:[^'\\\n]|\\.)+'"
+_TOKEN = re.compile(
+    rb"(?P<skip>(?:[ \t\r\v\f]|\\\r?\n)+|" + _COMMENT + rb")"
+    rb"|(?P<newline>\n)"
+    rb"|(?P<directive>\#(?:[^\n\\/]|\\\r?\n|\\.|" + _COMMENT + rb"|/)*)"
+    rb"|(?P<raw>" + _RAW + rb")"
+    rb"|(?P<string>" + _STRING + rb"|" + _CHARACTER + rb")"
+    rb"|(?P<name>[A-Za-z_$\x80-\xff][\w$\x80-\xff]*)"
+    rb"|(?P<number>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)"
+    rb"|(?P<punct>::|->|\+\+|--|<<=|>>=|&&|\|\||[-+*/%&|^=<>!]=|<<|[][{}()<>;,:?.~!%^&*+=|/\-])"
+    rb"|(?P<other>.)",
+    re.DOTALL,
+)
+_BLANK = re.compile(
+    rb"(?P<comment>" + _COMMENT + rb")|" + _RAW + rb"|" + _STRING + rb"|" + _CHARACTER, re.DOTALL
+)
+_NOT_NEWLINE = re.compile(rb"[^\n]")
+
+
+class Kind(str, Enum):
+    NAME = "name"
+    NUMBER = "number"
+    STRING = "string"
+    PUNCT = "punct"
+    DIRECTIVE = "directive"
+    OTHER = "other"
+
+
+_KINDS = {
+    "raw": Kind.STRING,
+    "string": Kind.STRING,
+    "name": Kind.NAME,
+    "number": Kind.NUMBER,
+    "punct": Kind.PUNCT,
+    "other": Kind.OTHER,
+}
+
+
+class Token(NamedTuple):
+    """A token and the 1-based physical line it starts on."""
+
+    kind: Kind
+    text: str
+    line: int
+
+
+def tokens(data: bytes, line: int = 1) -> Iterator[Token]:
+    """The tokens of a piece of source that starts on ``line``, outside any comment."""
+    fresh = True  # only white space and comments so far on this line
+    for match in _TOKEN.finditer(data):
+        group = match.lastgroup
+        text = match.group()
+        if group == "newline":
+            fresh = True
+        elif group == "directive":
+            kind = Kind.DIRECTIVE if fresh else Kind.OTHER
+            yield Token(kind, text.decode("utf-8", "replace"), line)
+        elif group != "skip":
+            yield Token(_KINDS[str(group)], text.decode("utf-8", "replace"), line)
+            fresh = False
+        line += text.count(b"\n")
+
+
+def blank_comments(data: bytes) -> bytes:
+    """The source with every comment replaced by spaces; offsets and lines stay."""
+    return _BLANK.sub(_blank, data)
+
+
+def _blank(match: re.Match[bytes]) -> bytes:
+    if match.lastgroup != "comment":
+        return match.group()
+    return _NOT_NEWLINE.sub(b" ", match.group())
+
+
+def comments(data: bytes) -> Iterator[tuple[int, str]]:
+    """Every comment with the 1-based line it starts on."""
+    line, counted = 1, 0
+    for match in _BLANK.finditer(data):
+        if match.lastgroup == "comment":
+            line += data.count(b"\n", counted, match.start())
+            counted = match.start()
+            yield line, match.group().decode("utf-8", "replace")
