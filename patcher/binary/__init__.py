@@ -1,0 +1,1 @@
+"""What binaries say about themselves, read as data: ELF sections and embedded GPU code."""

@@ -1,0 +1,118 @@
+"""Which GPU code a library holds, from the headers of its embedded fat binaries.
+
+The layout was measured on files built by nvcc 13.0 (``-gencode`` for single
+targets, every ``--compress-mode``) and compared with what cuobjdump 13.5 lists:
+a container is ``magic, version, header size, payload size``; each entry has its
+kind at byte 0, header and payload size at 4 and 8, the target's number at 28 and
+flags at 40, where bit 20 means suffix ``a`` and bit 21 suffix ``f``. Compression
+leaves the headers readable.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from patcher.arch import Target, known_targets
+from patcher.binary.elf import ElfFile, Section
+from patcher.errors import InputError
+
+_SECTIONS = (".nv_fatbin", "__nv_relfatbin")
+_MAGIC = 0xBA55ED50
+_CONTAINER = struct.Struct("<IHHQ")
+_ENTRY = struct.Struct("<HHIQIIHHIIIQ")
+_SPECIFIC, _FAMILY = 1 << 20, 1 << 21
+_MAX_ENTRIES = 1_000_000  # a large library has thousands
+
+
+class Kind(Enum):
+    """What an entry of a fat binary is."""
+
+    PTX = 1
+    CUBIN = 2
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Code:
+    """One kind of GPU code for one target: ``sm_120a`` machine code, or PTX for ``compute_90``."""
+
+    number: int
+    suffix: str
+    ptx: bool
+
+    def __str__(self) -> str:
+        return f"{'compute' if self.ptx else 'sm'}_{self.number}{self.suffix}"
+
+    def runs_on(self, target: Target) -> bool:
+        """True when a device of the target's capability can run this code.
+
+        ``a`` code needs exactly that capability, ``f`` code the same family from
+        that minor on, plain machine code the same major from that minor on,
+        plain PTX that capability or a later one (CUDA C++ Programming Guide,
+        "Binary Compatibility", "PTX Compatibility", "Family-Specific Features").
+        """
+        if self.suffix == "a":
+            return self.number == target.number
+        if self.ptx and not self.suffix:
+            return self.number <= target.number
+        return self.number // 10 == target.number // 10 and self.number <= target.number
+
+
+def gpu_code(path: Path) -> frozenset[Code]:
+    """The code a library or object holds; empty when it has no GPU code.
+
+    Raises InputError when the file is no ELF file or its containers are damaged.
+    """
+    with ElfFile(path) as elf:
+        found = frozenset(code for section in elf.sections if section.name in _SECTIONS
+                          for code in _codes(elf, section))
+    return found
+
+
+def covers(codes: frozenset[Code], target: Target) -> bool:
+    """True when a device of this target's capability can run some of the code."""
+    return any(code.runs_on(target) for code in codes)
+
+
+def targets_of(codes: frozenset[Code]) -> list[str]:
+    """Names of the known targets with machine code, in table order, for reports."""
+    named = {str(code) for code in codes}
+    return [target.name for target in known_targets() if target.name in named]
+
+
+def _codes(elf: ElfFile, section: Section) -> Iterator[Code]:
+    position, end = section.offset, section.offset + section.size
+    budget = _MAX_ENTRIES
+    while position + _CONTAINER.size <= end:
+        magic, _, header, size = _CONTAINER.unpack(elf.read(position, _CONTAINER.size))
+        if magic == 0:  # padding between containers, which begin at multiples of 8
+            position += 8
+            budget -= 1
+        elif magic != _MAGIC or header < _CONTAINER.size or position + header + size > end:
+            raise InputError("damaged fat binary", where=str(elf.path))
+        else:
+            for code in _entries(elf, position + header, position + header + size):
+                budget -= 1
+                yield code
+            position = _aligned(position + header + size)
+        if budget < 0:
+            raise InputError("too many parts in the fat binary", where=str(elf.path))
+
+
+def _entries(elf: ElfFile, position: int, end: int) -> Iterator[Code]:
+    while position + _ENTRY.size <= end:
+        row = _ENTRY.unpack(elf.read(position, _ENTRY.size))
+        kind, header, size, number, flags = row[0], row[2], row[3], row[8], row[11]
+        if header < _ENTRY.size or position + header + size > end:
+            raise InputError("damaged fat binary", where=str(elf.path))
+        if kind in (Kind.PTX.value, Kind.CUBIN.value):
+            suffix = "a" if flags & _SPECIFIC else "f" if flags & _FAMILY else ""
+            yield Code(number, suffix, ptx=kind == Kind.PTX.value)
+        position += header + size
+
+
+def _aligned(offset: int) -> int:
+    return (offset + 7) & ~7
