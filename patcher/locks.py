@@ -1,0 +1,34 @@
+"""The lock of a state home: one writer at a time, released by the kernel when it dies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from patcher.errors import LockHeld, Refused
+
+LOCK_TIMEOUT = 30.0  # seconds; the default of --lock-timeout
+
+
+@contextmanager
+def exclusive(path: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
+    """Hold the lock file ``path``; raises LockHeld after ``timeout`` seconds.
+
+    The file stays when the lock is released: another process may have opened it.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path, timeout=timeout, mode=0o644, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise LockHeld("another sm-patch is at work here", where=str(path),
+                       next_step="wait for it, or raise --lock-timeout") from None
+    except OSError as error:
+        raise Refused(f"cannot lock: {error.strerror}", where=str(path),
+                      next_step="name a folder you can write with --state") from error
+    try:
+        yield
+    finally:
+        lock.release()
