@@ -69,8 +69,9 @@ class Touched:
     """One package's side of an invalidation: which files changed, and for whom.
 
     ``paths`` are relative to ``root`` (the folder that holds the import
-    packages). ``modules`` are names or fnmatch patterns of JIT modules whose
-    flags or gate changed. ``name`` is the distribution name.
+    packages). ``modules`` are names or fnmatch patterns of the JIT modules whose
+    gate or flags changed, ``compiled`` those known to compile a changed file.
+    ``name`` is the normalised distribution name.
     """
 
     name: str
@@ -78,3 +79,4 @@ class Touched:
     root: str
     paths: frozenset[str]
     modules: frozenset[str] = frozenset()
+    compiled: frozenset[str] = frozenset()

@@ -10,45 +10,64 @@ from __future__ import annotations
 
 import os
 import re
-from functools import cache
+from dataclasses import dataclass
 
 from patcher.errors import PatcherError
 from patcher.tree import read_plain
 
-_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include(?:_next)?[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+_INCLUDE = re.compile(
+    rb'^[ \t]*#[ \t]*include(?:_next)?[ \t]*(?:([<"])([^>"\n]+)[>"]|[A-Za-z_])', re.MULTILINE)
 _MAX_FILES = 20_000
 
 
-@cache
-def _includes(path: str) -> tuple[tuple[bool, str], ...]:
-    """The include directives of a file as (quoted, name); none when it cannot be read."""
-    try:
-        data = read_plain(path)
-    except (OSError, PatcherError):
-        return ()
-    return tuple((match[1] == b'"', os.fsdecode(match[2])) for match in _INCLUDE.finditer(data))
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """The files reached; not ``complete`` when an include's name is a macro."""
+
+    files: frozenset[str]
+    complete: bool
 
 
-@cache
-def _is_file(path: str) -> bool:
-    return os.path.isfile(path)
+class Includes:
+    """Reads include directives, each file once; use one per plan, as patches change files."""
 
+    def __init__(self) -> None:
+        self._directives: dict[str, tuple[tuple[bool, str], ...]] = {}
+        self._exists: dict[str, bool] = {}
 
-def closure(source: str, folders: tuple[str, ...]) -> frozenset[str]:
-    """Every file that ``source`` may reach over these include folders, itself included.
+    def closure(self, source: str, folders: tuple[str, ...]) -> Closure:
+        """Every file that ``source`` may reach over these include folders, itself included.
 
-    A name counts in every folder that has it: which one wins depends on
-    directives that are not evaluated here.
-    """
-    seen = {source}
-    stack = [source]
-    while stack and len(seen) < _MAX_FILES:
-        here = stack.pop()
-        for quoted, name in _includes(here):
-            beside = (os.path.dirname(here),) if quoted else ()
-            for folder in (*beside, *folders):
-                path = os.path.normpath(os.path.join(folder, name))
-                if path not in seen and _is_file(path):
-                    seen.add(path)
-                    stack.append(path)
-    return frozenset(seen)
+        A name counts in every folder that has it: which one wins depends on
+        directives that are not evaluated here.
+        """
+        seen = {source}
+        stack = [source]
+        complete = True
+        while stack and len(seen) < _MAX_FILES:
+            here = stack.pop()
+            for quoted, name in self._of(here):
+                complete = complete and name != ""
+                beside = (os.path.dirname(here),) if quoted else ()
+                for folder in (*beside, *folders):
+                    path = os.path.normpath(os.path.join(folder, name))
+                    if path not in seen and self._is_file(path):
+                        seen.add(path)
+                        stack.append(path)
+        return Closure(frozenset(seen), complete and not stack)
+
+    def _of(self, path: str) -> tuple[tuple[bool, str], ...]:
+        """The directives of a file as (quoted, name); an include by macro has the name ""."""
+        if path not in self._directives:
+            try:
+                data = read_plain(path)
+            except (OSError, PatcherError):
+                data = b""
+            self._directives[path] = tuple((match[1] == b'"', os.fsdecode(match[2] or b""))
+                                           for match in _INCLUDE.finditer(data))
+        return self._directives[path]
+
+    def _is_file(self, path: str) -> bool:
+        if path not in self._exists:
+            self._exists[path] = os.path.isfile(path)
+        return self._exists[path]

@@ -1,0 +1,181 @@
+"""Which objects of a ninja cache a change makes stale, by what they were built from.
+
+Never by time alone: an object newer than the patched source is just as stale when
+it was built from another content (an image rebuilt over an older cache volume).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from patcher.caches.actions import Action, CacheAction, Touched
+from patcher.caches.includes import Includes
+from patcher.caches.ninja import Build, BuildFile, read_build_file, recorded
+from patcher.caches.paths import expand
+from patcher.caches.registry import CacheSpec
+
+
+@dataclass(frozen=True)
+class Module:
+    """A build folder of a cache: one library and its objects.
+
+    ``version`` is the part of its path that stands for the package's version,
+    empty where the cache has none. ``deps`` is what ninja recorded.
+    """
+
+    cache: str
+    folder: Path
+    place: Path
+    version: str
+    lock: str
+    deps: Mapping[str, tuple[str, ...]]
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @cached_property
+    def build(self) -> BuildFile:
+        """The build file; an empty one when it is missing or unreadable."""
+        try:
+            return read_build_file(self.folder / "build.ninja")
+        except OSError:
+            return BuildFile((), (), ())
+
+    def objects(self) -> list[str]:
+        """The object files that exist now."""
+        return sorted(str(path) for path in self.folder.glob("*.o") if not path.is_symlink())
+
+    def libraries(self) -> list[str]:
+        return sorted(str(path) for path in self.folder.glob("*.so") if not path.is_symlink())
+
+    def drop(self, path: str, reason: str) -> CacheAction:
+        return CacheAction(self.cache, path, Action.DELETE, reason, str(self.place), self.lock)
+
+
+class Changed:
+    """Answers whether a recorded input is one of the changed files, under any of its names."""
+
+    def __init__(self, touched: Touched) -> None:
+        self.touched = touched
+        self.includes = Includes()
+        names = [os.path.join(touched.root, path) for path in touched.paths]
+        self._absolute = {*map(os.path.normpath, names), *map(os.path.realpath, names)}
+        self._leaves = {os.path.basename(name) for name in self._absolute}
+        self._suffixes = tuple("/" + path for path in touched.paths if not path.startswith("/"))
+
+    def match(self, module: Module, inputs: tuple[str, ...] | frozenset[str]) -> str | None:
+        """The first of the inputs that is a changed file.
+
+        In the folder of the package's own version its path below any root counts
+        too (the environment was moved, or mounted elsewhere), and a copy of the
+        same name among the generated sources.
+        """
+        ours = module.version in ("", self.touched.version)
+        for path in inputs:
+            if os.path.basename(path) not in self._leaves:
+                continue
+            if path in self._absolute or os.path.realpath(path) in self._absolute:
+                return path
+            if ours and (path.endswith(self._suffixes) or _is_generated(module, path)):
+                return path
+        return None
+
+
+def find_modules(spec: CacheSpec, place: Path) -> Iterator[Module | CacheAction]:
+    """The build folders below a place; a link on the way yields advice in its stead."""
+    logs: dict[Path, Mapping[str, tuple[str, ...]]] = {}
+    pattern = spec.modules.replace("{version}", "*")
+    depth = spec.modules.split("/").index("{version}") if "{version}" in spec.modules else None
+    for found in expand(place, pattern):
+        folder = found.path
+        if found.link:
+            yield CacheAction(spec.id, str(folder), Action.ADVISE, str(place), root=str(place))
+            continue
+        if not folder.is_dir():
+            continue
+        # a build started one level up, or by several modules at once, logs there
+        above = logs.setdefault(folder.parent, recorded(folder.parent))
+        prefix = str(folder) + "/"
+        deps = {out: names for out, names in above.items() if out.startswith(prefix)}
+        version = "" if depth is None else folder.relative_to(place).parts[depth]
+        yield Module(spec.id, folder, place, version, _lock(spec, folder), deps | recorded(folder))
+
+
+def stale_entries(spec: CacheSpec, place: Path, touched: Touched) -> Iterator[CacheAction]:
+    """What must go from this cache, as far as recorded now."""
+    changed = Changed(touched)
+    for found in find_modules(spec, place):
+        if isinstance(found, Module):
+            yield from _stale_in(found, changed, spec.lazy_until)
+        else:
+            yield CacheAction(found.cache, found.path, Action.ADVISE,
+                              "a link leads elsewhere; delete stale objects there yourself",
+                              found.root)
+
+
+def _stale_in(module: Module, changed: Changed, lazy_until: str) -> Iterator[CacheAction]:
+    reasons = _stale_objects(module, changed)
+    for path, reason in sorted(reasons.items()):
+        yield module.drop(path, reason)
+    if reasons:
+        # relinked from the new objects; alone it would be relinked from the stale ones
+        for path in module.libraries():
+            yield module.drop(path, "linked from stale objects")
+    build_file = module.folder / "build.ninja"
+    if _keeps_old_flags(module, changed.touched, lazy_until) and build_file.is_file():
+        yield module.drop(str(build_file), "holds old flags, and this version never rewrites it")
+
+
+def _stale_objects(module: Module, changed: Changed) -> dict[str, str]:
+    builds = {build.output: build for build in module.build.builds}
+    reasons: dict[str, str] = {}
+    unrecorded: list[Build] = []
+    for path in module.objects():
+        build = builds.get(path)
+        if (source := changed.match(module, module.deps.get(path, ()))) is not None:
+            reasons[path] = f"built from {source}"
+        elif build is not None and (build.is_host or path not in module.deps):
+            unrecorded.append(build)
+    for build in unrecorded:
+        folders = (*module.build.include, *module.build.system)
+        reached = changed.includes.closure(build.inputs[0], folders)
+        if (source := changed.match(module, reached.files)) is not None:
+            reasons[build.output] = f"may include {source}, which its dependency file leaves out"
+        elif reasons and not reached.complete:
+            reasons[build.output] = "an include of its source is a macro, so it may be concerned"
+    return reasons
+
+
+def _keeps_old_flags(module: Module, touched: Touched, lazy_until: str) -> bool:
+    ours = module.version in ("", touched.version)
+    named = any(fnmatch.fnmatchcase(module.name, pattern) for pattern in touched.modules)
+    return ours and named and _is_lazy(touched.version, lazy_until)
+
+
+def _is_lazy(version: str | None, until: str) -> bool:
+    """True when this version writes build.ninja only where there is none, or is unknown."""
+    if not until:
+        return False
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return version is None or Version(version) < Version(until)
+    except InvalidVersion:
+        return True
+
+
+def _is_generated(module: Module, path: str) -> bool:
+    """True for a source copied into the cache beside the modules, which share its version."""
+    return path.startswith(str(module.folder.parent.parent / "generated") + "/")
+
+
+def _lock(spec: CacheSpec, folder: Path) -> str:
+    if not spec.module_lock:
+        return ""
+    return os.path.normpath(folder / spec.module_lock.replace("{module}", folder.name))
