@@ -127,8 +127,9 @@ class Report:
 
     def worst(self) -> Severity:
         """The gravest severity among the findings; INFO when there are none."""
+        found = {gate.severity for gate in self.findings}
         order = (Severity.CRITICAL, Severity.WARNING)
-        return next((s for s in order if any(g.severity is s for g in self.findings)), Severity.INFO)
+        return next((severity for severity in order if severity in found), Severity.INFO)
 
     def gate(self, identifier: str) -> Gate:
         """The gate with this id; raises KeyError when there is none."""

@@ -12,11 +12,17 @@ KERNEL_WORDS = frozenset({"__global__", "CUTLASS_GLOBAL"})
 _TYPE_WORDS = frozenset({"class", "struct", "union", "enum"})
 # Names with parentheses in front of a body that are not the function's own name.
 _NOT_A_NAME = frozenset(
-    "__launch_bounds__ __cluster_dims__ __maxnreg__ __attribute__ __declspec __align__ alignas"
-    " decltype noexcept requires explicit throw __block_size__ if for while switch catch".split()
+    {
+        "__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__attribute__", "__declspec",
+        "__align__", "alignas", "decltype", "noexcept", "requires", "explicit", "throw",
+        "__block_size__", "if", "for", "while", "switch", "catch",
+    }
 )
 _AFTER_PARAMETERS = frozenset(
-    "const noexcept override final volatile mutable requires try -> : & && throw".split()
+    {
+        "const", "noexcept", "override", "final", "volatile", "mutable", "requires", "try", "->",
+        ":", "&", "&&", "throw",
+    }
 )
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
 
@@ -142,15 +148,21 @@ def _without_template(head: list[Token]) -> list[Token]:
     """Drop the leading ``template <...>`` clauses, whose defaults may hold parentheses."""
     words = list(head)
     while words and words[0].text == "template":
-        depth = 0
-        for position, token in enumerate(words[1:], 1):
-            depth += {"<": 1, ">": -1, ">>": -2}.get(token.text, 0)
-            if depth <= 0:
-                break
-        else:
+        end = angle_end([t.text for t in words], 1)
+        if end == 1:
             return words
-        words = words[position + 1 :]
+        words = words[end:]
     return words
+
+
+def angle_end(texts: Sequence[str], position: int) -> int:
+    """The index behind the ``<...>`` that begins at ``position``, itself when none does."""
+    depth = 0
+    for index in range(position, len(texts)):
+        depth += {"<": 1, ">": -1, ">>": -2}.get(texts[index], 0)
+        if depth <= 0:
+            return index + 1 if index > position else position
+    return position
 
 
 def _type_name(texts: list[str]) -> str:

@@ -8,16 +8,20 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+from patcher.cuda.effects.outline import angle_end
 from patcher.cuda.effects.tokens import Kind, Token
 
 Statement = tuple[Token, ...]
 
 _CONTROL = frozenset({"if", "else", "for", "while", "switch", "do", "try", "catch"})
 _DECLARES = frozenset(
-    "using typedef namespace static_assert struct class union enum extern template friend"
-    " const constexpr static volatile auto alignas register thread_local inline typename"
-    " unsigned signed bool char short int long float double void size_t"
-    " __shared__ __constant__ __device__ __align__ __restrict__".split()
+    {
+        "using", "typedef", "namespace", "static_assert", "struct", "class", "union", "enum",
+        "extern", "template", "friend", "const", "constexpr", "static", "volatile", "auto",
+        "alignas", "register", "thread_local", "inline", "typename", "unsigned", "signed", "bool",
+        "char", "short", "int", "long", "float", "double", "void", "size_t", "__shared__",
+        "__constant__", "__device__", "__align__", "__restrict__",
+    }
 )
 _QUALIFIERS = frozenset({"*", "&", "&&", "const", "volatile", "__restrict__"})
 _NO_STATEMENT = frozenset({"return", "goto", "delete", "throw", "new", "case", "default", "asm"})
@@ -115,12 +119,10 @@ def _type_end(statement: Statement) -> int:
     while index < len(statement):
         text = statement[index].text
         if text == "<":
-            depth = 0
-            while index < len(statement):
-                depth += {"<": 1, ">": -1, ">>": -2}.get(statement[index].text, 0)
-                index += 1
-                if depth <= 0:
-                    break
+            end = angle_end(_texts(statement), index)
+            if end == index:
+                break
+            index = end
         elif text == "::":
             index += 2
         else:
@@ -168,7 +170,8 @@ def is_trap(statement: Statement) -> bool:
     for position, text in enumerate(texts[:-1]):
         if texts[position + 1] == "(" and text in table["calls"]:
             return True
-        if text in table["asserts"] and texts[position + 1 : position + 3] in (["(", "0"], ["(", "false"]):
+        arguments = texts[position + 1 : position + 3]
+        if text in table["asserts"] and arguments in (["(", "0"], ["(", "false"]):
             return True
     return False
 

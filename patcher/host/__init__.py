@@ -1,0 +1,9 @@
+"""Run-time checks of the device's capability in C++ host code.
+
+``find_host_gates`` reports them with the targets that pass; they are never
+edited, because what they protect is chosen by the caller.
+"""
+
+from patcher.host.find import find_host_gates
+
+__all__ = ["find_host_gates"]
