@@ -1,0 +1,37 @@
+"""A full shadow of a tree on disk, for compilers: links to originals, real files for changes.
+
+An overlay include folder cannot shadow a header: quote-includes look beside the
+including file first. So every folder is real, unchanged files are symlinks and
+changed files are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from patcher.tree import ChangedTree, FolderTree, Tree, walk
+
+
+def build_shadow(tree: Tree, folders: Iterable[str], destination: Path) -> None:
+    """Lay out ``folders`` of the tree below ``destination``."""
+    origin = _origin(tree)
+    changed = tree.changed_paths if isinstance(tree, ChangedTree) else frozenset()
+    made: set[Path] = set()
+    for folder in folders:
+        for path in walk(tree, folder):
+            place = destination / path
+            if place.parent not in made:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                made.add(place.parent)
+            if origin is None or path in changed:
+                place.write_bytes(tree.read(path))
+            else:
+                place.symlink_to(origin / path)
+
+
+def _origin(tree: Tree) -> Path | None:
+    """The folder that unchanged files can be linked to; None for wheels."""
+    while isinstance(tree, ChangedTree):
+        tree = tree.base
+    return tree.root.resolve() if isinstance(tree, FolderTree) else None
