@@ -1,0 +1,49 @@
+# Everything a newcomer needs: `make demo` and `make test` work on a fresh clone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup -q
+
+.PHONY: help demo test test-slow test-all corpus lint format bench clean
+help:
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+$(VENV)/.run: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "sm-patch needs Python 3.10 or newer: make PYTHON=...")'
+	@$(PYTHON) -m venv $(VENV) || { echo 'no venv module: apt-get install python3-venv'; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.run  ## see it work on two real FlashInfer releases
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash demo/demo.sh
+
+test: $(VENV)/.dev wheels  ## all tests but the slow ones
+	@$(PYTEST) -m 'not slow'
+
+test-slow: $(VENV)/.dev wheels  ## the slow ones only
+	@$(PYTEST) -m slow
+
+test-all: $(VENV)/.dev wheels  ## every test
+	@$(PYTEST)
+
+# Without the network tests of real wheels are skipped, except under CI.
+.PHONY: wheels
+wheels: $(VENV)/.run
+	@$(BIN)/python corpus/fetch.py > /dev/null || test -z "$$CI"
+
+corpus: $(VENV)/.run  ## fetch the pinned real wheels, by hash
+	@$(BIN)/python corpus/fetch.py
+
+lint: $(VENV)/.dev  ## ruff and mypy --strict
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+bench: $(VENV)/.dev wheels  ## measure, and write docs/benchmarks.md
+	@$(BIN)/python bench/bench.py
+
+clean:  ## remove what the targets above made, but not the corpus
+	rm -rf $(VENV) .demo build dist .pytest_cache .mypy_cache .ruff_cache
