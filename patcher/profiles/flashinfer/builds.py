@@ -1,0 +1,194 @@
+"""FlashInfer's JIT modules, by evaluating its own build functions without running them.
+
+``gen_*`` functions end in ``gen_jit_spec``, which makes a spec; what the spec
+compiles, with which flags, is what ``generate_ninja_build_for_op`` would write
+for it. All three are read from the package at hand, so that include order,
+default flags and lists of architectures are those of its version.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from patcher.package.model import Package
+from patcher.profiles.base import PythonGate, Site
+from patcher.profiles.flashinfer.cutlass import instantiations
+from patcher.profiles.partial import HOLE, Generated, Interpreter, Run, Unknown
+from patcher.profiles.partial.values import Call, Function, Value, show
+from patcher.tree import walk
+
+BUILD_CALL = b"gen_jit_spec"
+ANY_TARGET = "-gencode=@targets"  # stands for one flag per GPU of the machine that builds
+MISSING = "@missing"
+
+
+@dataclass
+class Spec:
+    """What one call of the build function asks for, and how it came to it."""
+
+    name: str
+    sources: list[str]
+    site: Site = Site("", "", 0)
+    build_file: str = ""
+    gates: list[PythonGate] = field(default_factory=list)
+    generated: dict[str, Generated] = field(default_factory=dict)
+    entry: str = ""
+    entered: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the build functions would ask the machine; empty texts where it is not known."""
+
+    cuda: tuple[int, int]
+    cuda_home: str
+    python_include: str
+    tvm_include: str
+    dlpack_include: str
+
+
+class BuildReader:
+    """Evaluates one package's build functions for one machine."""
+
+    def __init__(self, package: Package, machine: Machine) -> None:
+        self._package = package
+        self._machine = machine
+        self._specs: list[Spec] = []
+        self._gates: list[PythonGate] = []
+        here = f"{package.import_name}.jit.env"
+        self.interpreter = Interpreter(
+            package.tree,
+            overrides={
+                f"{here}.FLASHINFER_GEN_SRC_DIR": PurePosixPath("@generated"),
+                f"{here}.FLASHINFER_JIT_DIR": PurePosixPath("@cached_ops"),
+                f"{here}.FLASHINFER_WORKSPACE_DIR": PurePosixPath("@workspace"),
+                f"{here}.FLASHINFER_CUBIN_DIR": PurePosixPath("@cubins"),
+            },
+            intercepts={
+                "JitSpec": self._record, "JitSpecNvcc": self._record,
+                "get_nvcc_flags_list": self._targets,
+                "is_cuda_version_at_least": self._cuda_at_least,
+                "get_cuda_version": lambda call: machine.cuda,
+                "get_cuda_path": lambda call: machine.cuda_home or MISSING,
+                "Version": _version, "check_cuda_arch": lambda call: None,
+                "get_path": lambda call: machine.python_include or MISSING,
+                "get_config_var": lambda call: None,
+                "find_include_path": lambda call: machine.tvm_include or MISSING,
+                "find_dlpack_include_path": lambda call: machine.dlpack_include or MISSING,
+                # wheels of PyTorch use the new ABI since 2.6 (pytorch/pytorch#143423)
+                "_get_glibcxx_abi_build_flags": lambda call: ["-D_GLIBCXX_USE_CXX11_ABI=1"],
+                "write_if_different": self._write, "generate_gemm_operations": self._instantiate,
+            },
+        )
+
+    def specs(self) -> list[Spec]:
+        """Every spec; of a helper that others call with real arguments, only theirs."""
+        found: list[Spec] = []
+        for function in self._entries():
+            for run in self.interpreter.explore(function):
+                found += self._finish(run, function)
+        called = {name for spec in found for name in spec.entered if name != spec.entry}
+        return [spec for spec in found if spec.entry not in called]
+
+    def _entries(self) -> Iterator[Function]:
+        """Top-level functions that build: ``gen_*``, and any that calls the build function."""
+        core = f"{self._package.import_name}.jit.core"
+        for path in package_sources(self._package):
+            if BUILD_CALL not in self._package.tree.read(path):
+                continue
+            name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            module = self.interpreter.module(name)
+            if module is None or name == core:
+                continue
+            for statements in module.bindings.values():
+                node = statements[-1]
+                if isinstance(node, ast.FunctionDef) and _builds(node):
+                    yield Function(module, node)
+
+    def _finish(self, run: Run, function: Function) -> list[Spec]:
+        """The specs of a run, with where they come from and what was written for them."""
+        specs, self._specs, self._gates = self._specs, [], []
+        for spec in specs:
+            spec.site = Site(function.module.path, function.name, function.node.lineno)
+            spec.entry = f"{function.module.name}.{function.name}"
+            spec.entered = run.entered
+            spec.generated = dict(run.generated)
+        return specs
+
+    def _record(self, call: Call) -> Value:
+        """A spec is made: remember it, with the build file that it would get."""
+        sources = call.keywords.get("sources")
+        names = [show(s) for s in sources] if isinstance(sources, list | tuple) else []
+        spec = Spec(show(call.keywords.get("name")), names, gates=list(self._gates))
+        spec.build_file = self._build_file(call.keywords)
+        self._specs.append(spec)
+        return Unknown(f"spec of {spec.name}")
+
+    def _build_file(self, keywords: dict[str, Value]) -> str:
+        module = self.interpreter.module(f"{self._package.import_name}.jit.cpp_ext")
+        writer = module and self.interpreter.module_value(module, "generate_ninja_build_for_op")
+        if not isinstance(writer, Function):
+            return ""
+        spec = writer.node.args
+        wanted = {a.arg for a in [*spec.args, *spec.kwonlyargs]}
+        text = self.interpreter.call_function(
+            writer, [], {k: v for k, v in keywords.items() if k in wanted})
+        return text if isinstance(text, str) else ""
+
+    def _targets(self, call: Call) -> Value:
+        """The flags for the machine's GPUs; a list of supported majors is a gate."""
+        majors = call.argument(0, "supported_major_versions")
+        written = next((k.value for k in call.node.keywords if k.arg == "supported_major_versions"),
+                       call.node.args[0] if call.node.args else None)
+        if written is not None and majors is not None:
+            numbers = majors if isinstance(majors, list | tuple) else None
+            known = numbers is not None and all(isinstance(n, int) for n in numbers)
+            self._gates.append(PythonGate(
+                Site(call.frame.module.path, call.frame.function, written.lineno),
+                ast.unparse(written),
+                tuple(n for n in numbers or () if isinstance(n, int)) if known else None))
+        context = self.interpreter.module(f"{self._package.import_name}.compilation_context")
+        common: Value = None
+        if context is not None:
+            owner = self.interpreter.module_value(context, "CompilationContext")
+            common = self.interpreter.attribute(owner, "COMMON_NVCC_FLAGS")
+        return [ANY_TARGET, *(common if isinstance(common, list) else [])]
+
+    def _cuda_at_least(self, call: Call) -> Value:
+        return self._machine.cuda >= _release(show(call.argument(0, "version_str")))
+
+    def _write(self, call: Call) -> Value:
+        return self.interpreter.write(call.argument(0, "path"), call.argument(1, "content"))
+
+    def _instantiate(self, call: Call) -> Value:
+        for generated in instantiations(self.interpreter, call):
+            self.interpreter.generated[generated.path] = generated
+        return None
+
+
+def package_sources(package: Package) -> Iterator[str]:
+    """The package's own Python files; vendored trees below ``data`` are not its code."""
+    data = f"{package.import_name}/data/"
+    return (path for path in walk(package.tree, package.import_name, (".py",))
+            if not path.startswith(data))
+
+
+def _builds(node: ast.FunctionDef) -> bool:
+    if node.name.startswith("gen_") and node.name != "gen_jit_spec":
+        return True
+    return any(
+        isinstance(child, ast.Call) and isinstance(child.func, ast.Name | ast.Attribute)
+        and (child.func.id if isinstance(child.func, ast.Name) else child.func.attr) == "gen_jit_spec"
+        for child in ast.walk(node))
+
+
+def _release(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+def _version(call: Call) -> Value:
+    text = call.args[0] if call.args else None
+    return _release(text) if isinstance(text, str) and HOLE not in text else text

@@ -1,0 +1,87 @@
+"""Representative units for the CUTLASS instantiation generator of the fused MoE modules.
+
+The generator writes hundreds of files per architecture that differ only in
+template arguments; what they include is one launcher per kind of operation.
+One unit per launcher and architecture stands for them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from patcher.profiles.partial import Generated, Interpreter
+from patcher.profiles.partial.values import Call, Function, show
+
+_ENABLED = re.compile(r"generate_sm(\d+)_operations$")
+_HAS_ARCH = re.compile(r"has_arch\((\d+)\)")
+
+
+def instantiations(interpreter: Interpreter, call: Call) -> list[Generated]:
+    """One unit per launcher that ``generate_gemm_operations`` would instantiate."""
+    generator = interpreter.lookup("generate_gemm_operations", call.frame)
+    if not isinstance(generator, Function) or not isinstance(generator.node, ast.FunctionDef):
+        return []
+    folder = show(call.argument(0, "output_dir"))
+    asked = set(show(call.argument(1, "architectures")).split(";"))
+    launchers = _launchers(generator.node)
+    found = []
+    for arch, writer in _enabled(generator.node, asked):
+        for name, files in launchers.items():
+            kind, number = name
+            if number == arch or (number == 0 and _makes_mixed(generator, writer)):
+                stem = f"cutlass_kernel_file_{kind.lower()}_sm{arch}"
+                content = "".join(f'#include "{file}"\n' for file in files)
+                found.append(Generated(f"{folder}/{kind.lower()}/{arch}/{stem}.generated.cu",
+                                       content, generator.module.path))
+    return found
+
+
+def _launchers(node: ast.FunctionDef) -> dict[tuple[str, int], list[str]]:
+    """Launcher headers by (kind, architecture); architecture 0 for those outside the map."""
+    paths: dict[str, str] = {}
+    mapped: dict[tuple[str, int], list[str]] = {}
+    for statement in node.body:
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+            continue
+        name, value = statement.targets[0].id, statement.value
+        if isinstance(value, ast.Constant) and str(value.value).endswith((".inl", ".cuh", ".h")):
+            paths[name] = str(value.value)
+        elif isinstance(value, ast.Dict):
+            mapped.update(_entries(value, paths))
+    used = {file for files in mapped.values() for file in files}
+    for name, path in paths.items():
+        if path not in used:
+            mapped[(name.removesuffix("_inl"), 0)] = [path]
+    return mapped
+
+
+def _entries(value: ast.Dict, paths: dict[str, str]) -> dict[tuple[str, int], list[str]]:
+    found = {}
+    for key, files in zip(value.keys, value.values, strict=True):
+        if (isinstance(key, ast.Tuple) and len(key.elts) == 2
+                and isinstance(key.elts[0], ast.Attribute) and isinstance(key.elts[1], ast.Constant)
+                and isinstance(files, ast.List)):
+            names = [paths[f.id] for f in files.elts if isinstance(f, ast.Name) and f.id in paths]
+            found[(key.elts[0].attr, int(str(key.elts[1].value)))] = names
+    return found
+
+
+def _enabled(node: ast.FunctionDef, asked: set[str]) -> list[tuple[int, str]]:
+    """The architectures whose operations are generated for what is asked, with their writers."""
+    found = []
+    for child in ast.walk(node):
+        if not isinstance(child, ast.Call) or not isinstance(child.func, ast.Name):
+            continue
+        match = _ENABLED.match(child.func.id)
+        numbers = _HAS_ARCH.findall(ast.unparse(child)) if match else []
+        if match and any(asked & {n, f"{n}-real", f"{n}f", f"{n}f-real"} for n in numbers):
+            found.append((int(match[1]), child.func.id))
+    return found
+
+
+def _makes_mixed(generator: Function, writer: str) -> bool:
+    """True when an architecture's operations include the mixed-input grouped ones."""
+    statements = generator.module.bindings.get(writer, [])
+    return any(isinstance(child, ast.Name) and "mixed" in child.id and "grouped" in child.id
+               for statement in statements for child in ast.walk(statement))
