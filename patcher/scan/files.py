@@ -1,0 +1,87 @@
+"""What the scan reads from one file: text, tokens, comments, markers; each made once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
+
+from patcher import instructions
+from patcher.cuda.effects.classify import Source
+from patcher.cuda.effects.tokens import blank_comments, comments
+from patcher.errors import InputError
+from patcher.instructions import Hit
+from patcher.tree import Tree
+
+_KEEP = 64  # files; the largest generated sources are a few megabytes each
+
+
+@dataclass
+class SourceFile:
+    """One file's text and what is derived from it."""
+
+    path: str
+    data: bytes
+
+    @cached_property
+    def source(self) -> Source:
+        return Source(self.data)
+
+    @cached_property
+    def code(self) -> bytes:
+        """The text with comments blanked."""
+        return blank_comments(self.data)
+
+    @cached_property
+    def lines(self) -> list[bytes]:
+        return self.data.split(b"\n")
+
+    @cached_property
+    def code_lines(self) -> list[bytes]:
+        return self.code.split(b"\n")
+
+    @cached_property
+    def hits(self) -> dict[int, tuple[Hit, ...]]:
+        """Markers by line, comments not counted."""
+        table: dict[int, list[Hit]] = {}
+        for hit in instructions.find(self.code):
+            table.setdefault(hit.line, []).append(hit)
+        return {line: tuple(found) for line, found in table.items()}
+
+    @cached_property
+    def comments(self) -> tuple[tuple[int, str], ...]:
+        """Comments with the line each starts on, C++ or Python by the file's name."""
+        if self.path.endswith(".py"):
+            return tuple(
+                (number, line[line.index(b"#") :].decode("utf-8", "replace"))
+                for number, line in enumerate(self.lines, 1)
+                if b"#" in line
+            )
+        return tuple(comments(self.data))
+
+    def text(self, line: int) -> str:
+        """A 1-based line, stripped."""
+        if not 0 < line <= len(self.lines):
+            return ""
+        return self.lines[line - 1].decode("utf-8", "replace").strip()
+
+
+class Files:
+    """Files of a tree by path, the latest few kept; an unreadable one is empty."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._kept: OrderedDict[str, SourceFile] = OrderedDict()
+
+    def get(self, path: str) -> SourceFile:
+        found = self._kept.pop(path, None)
+        if found is None:
+            try:
+                data = self._tree.read(path)
+            except (OSError, InputError):
+                data = b""
+            found = SourceFile(path, data)
+        self._kept[path] = found
+        while len(self._kept) > _KEEP:
+            self._kept.popitem(last=False)
+        return found
