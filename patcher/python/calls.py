@@ -1,0 +1,321 @@
+"""Calls: functions of the package are interpreted, the rest is what the vocabulary says."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from patcher.python.index import Class, External, Function
+from patcher.python.operators import MAX_LENGTH, Table, opaque
+from patcher.python.scope import Method, Scope, attribute
+from patcher.python.values import (
+    RAISED,
+    UNKNOWN,
+    ArchName,
+    DeviceArch,
+    Unknown,
+    Value,
+    Varied,
+    lift,
+    names_of,
+    truth_value,
+)
+from patcher.python.vocabulary import device_arch, number_test, vocabulary
+
+if TYPE_CHECKING:
+    from patcher.python.evaluate import Evaluator
+
+_MAX_CALLS = 12
+_FALL = object()  # control falls out of a block
+
+
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """``functools.partial(function, ...)``."""
+
+    function: Value
+    args: tuple[Value, ...]
+    keywords: dict[str, Value]
+
+
+WRAPPER = External("<wrapper>")  # ``lru_cache(maxsize=1)``: gives back what it is called with
+
+
+def call(evaluator: Evaluator, node: ast.expr, scope: Scope) -> Value:
+    """A call expression."""
+    assert isinstance(node, ast.Call)
+    callee = evaluator.value(node.func, scope)
+    name = _tail(node.func)
+    args: list[Value] = []
+    for given in node.args:
+        if isinstance(given, ast.Starred):
+            inner = evaluator.value(given.value, scope)
+            spread = _spread(inner)
+            if spread is None:
+                return _named(name, callee, [], {}) or UNKNOWN
+            args += spread
+        else:
+            args.append(evaluator.value(given, scope))
+    keywords = {k.arg: evaluator.value(k.value, scope) for k in node.keywords if k.arg}
+    return apply(evaluator, callee, name, args, keywords)
+
+
+def _spread(value: Value) -> list[Value] | None:
+    if isinstance(value, tuple | list):
+        return list(value)
+    if isinstance(value, Varied) and all(isinstance(c, tuple) and len(c) == 2 for c in value.cells):
+        return [lift(lambda cell, p=p: cell[p], value) for p in (0, 1)]
+    return None
+
+
+def _tail(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def apply(evaluator: Evaluator, callee: Value, name: str, args: list[Value],
+          keywords: dict[str, Value]) -> Value:
+    """The result of calling a value."""
+    if isinstance(callee, Partial):
+        return apply(evaluator, callee.function, name, [*callee.args, *args],
+                     {**callee.keywords, **keywords})
+    if isinstance(callee, Function):
+        result = evaluator.invoke(callee, args, keywords)
+        if isinstance(result, Varied) and not names_of(result):
+            return result
+        named = _named(name, callee, args, keywords)
+        return result if named is None else named
+    if isinstance(callee, Class):
+        return _construct(callee.node.name, args) or callee
+    if isinstance(callee, External):
+        return _external(evaluator, callee, name, args, keywords)
+    if isinstance(callee, Method) or (isinstance(callee, Varied)
+                                      and isinstance(callee.cells[0], Method)):
+        return lift(lambda method, *rest: _method(method, rest), callee, *args)
+    return UNKNOWN
+
+
+def _external(evaluator: Evaluator, callee: External, name: str, args: list[Value],
+              keywords: dict[str, Value]) -> Value:
+    if callee is WRAPPER:
+        return args[0] if args else UNKNOWN
+    words = vocabulary()
+    if callee.dotted in words.wrappers or callee.dotted.split(".")[-1] in words.wrappers:
+        wrapped = [a for a in args if isinstance(a, Function | Partial)]
+        return wrapped[-1] if wrapped else args[-1] if len(args) > 1 else WRAPPER
+    if callee.dotted in ("partial", "functools.partial") and args:
+        return Partial(args[0], tuple(args[1:]), keywords)
+    if callee.dotted == "getattr" and len(args) >= 2 and isinstance(args[1], str):
+        found = attribute(evaluator, args[0], args[1])
+        missing = isinstance(found, External) and len(args) > 2
+        return Unknown(frozenset({args[1]})) if missing else found
+    if callee.dotted in _BUILTINS:
+        return lift(lambda *cells: _builtin(callee.dotted, cells), *args) if args else UNKNOWN
+    named = _named(name, callee, args, keywords)
+    if named is None:
+        named = _construct(name, args)
+    return _outcome(callee.dotted, args) if named is None else named
+
+
+def _outcome(dotted: str, args: Sequence[Value]) -> Unknown:
+    """An unknown result is decided by the call's arguments, or else by the call."""
+    names = frozenset().union(*(names_of(a) for a in args)) | frozenset(
+        a.dotted for a in args if isinstance(a, External) and a.dotted not in _BUILTINS)
+    return Unknown(names or frozenset({f"{dotted}()"}))
+
+
+def _construct(name: str, args: list[Value]) -> Value:
+    if name == "DeviceCapability" and len(args) == 2:
+        return lift(lambda a, b: DeviceArch(a, b) if isinstance(a, int) and isinstance(b, int)
+                    else UNKNOWN, *args)
+    return None
+
+
+def _named(name: str, callee: Value, args: Sequence[Value], keywords: dict[str, Value]) -> Value:
+    """What the vocabulary says about a call of that name; None when nothing."""
+    words = vocabulary()
+    dotted = callee.dotted if isinstance(callee, External) else name
+    if name in words.capability_calls or name in words.properties_calls:
+        return device_arch()
+    if name in words.true_calls or dotted in words.true_calls:
+        return True
+    if name in words.false_calls:
+        return False
+    if name in words.pdl_calls:
+        return number_test("at_least", 90)
+    asked = args[0] if args else keywords.get("capability")
+    if isinstance(asked, Varied):
+        return None
+    for kind, names in (("at_least", words.at_least_calls), ("exact", words.exact_calls),
+                        ("family", words.family_calls)):
+        if name in names:
+            return number_test(kind, asked)
+    return None
+
+
+def invoke(evaluator: Evaluator, function: Function, args: list[Value],
+           keywords: dict[str, Value]) -> Value:
+    """Interpret a function's body; Unknown when calls nest too deep."""
+    depth = evaluator.module_scope(function.module).memo.get("calls", 0)
+    if depth >= _MAX_CALLS:
+        return UNKNOWN
+    node = function.node
+    parent = function.parent if isinstance(function.parent, Scope) else None
+    outer = parent or evaluator.module_scope(function.module)
+    scope = Scope(function.module, node, function.owner, outer,
+                  _arguments(evaluator, function, args, keywords, outer))
+    memo = evaluator.module_scope(function.module).memo
+    memo["calls"] = depth + 1
+    try:
+        if isinstance(node, ast.Lambda):
+            return evaluator.value(node.body, scope)
+        if len(node.body) > 60:
+            return UNKNOWN
+        result = _run(evaluator, node.body, 0, scope, 0)
+        return _filled(result, None)
+    finally:
+        memo["calls"] = depth
+
+
+def _arguments(evaluator: Evaluator, function: Function, args: list[Value],
+               keywords: dict[str, Value], outer: Scope) -> dict[str, Value]:
+    spec = function.node.args
+    positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    values: dict[str, Value] = {}
+    rest = positional
+    if function.owner is not None and positional[:1] in (["self"], ["cls"]):
+        values[positional[0]] = function.owner
+        rest = positional[1:]
+        args = args[1:] if args and args[0] is function.owner else args
+    defaults = dict(zip(reversed(positional), reversed(spec.defaults), strict=False))
+    defaults |= {a.arg: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d}
+    values |= dict(zip(rest, args, strict=False))
+    values |= keywords
+    for name, default in defaults.items():
+        if name not in values:
+            values[name] = evaluator.value(default, outer)
+    return values
+
+
+def _run(evaluator: Evaluator, body: list[ast.stmt], start: int, scope: Scope, depth: int) -> Value:
+    """What a block returns per target; _FALL where control falls out of it."""
+    from patcher.python.evaluate import choose
+
+    for position in range(start, len(body)):
+        statement = body[position]
+        if isinstance(statement, ast.Return):
+            return None if statement.value is None else evaluator.value(statement.value, scope)
+        if isinstance(statement, ast.Raise):
+            return RAISED
+        if depth > 40 or isinstance(statement, ast.For | ast.AsyncFor | ast.While | ast.Match):
+            if depth > 40 or _returns(statement):
+                return UNKNOWN
+        elif isinstance(statement, ast.If):
+            test = truth_value(evaluator.value(statement.test, scope))
+            yes = _FALL if test is False else _run(evaluator, statement.body, 0, scope, depth + 1)
+            no = _FALL if test is True else _run(evaluator, statement.orelse, 0, scope, depth + 1)
+            if test is True or test is False:
+                taken = yes if test else no
+                if not _falls(taken):
+                    return taken
+                if taken is _FALL:
+                    continue
+                yes = no = taken
+            elif yes is _FALL and no is _FALL:
+                continue
+            if _falls(yes) or _falls(no):
+                rest = _run(evaluator, body, position + 1, scope, depth + 1)
+                yes, no = _filled(yes, rest), _filled(no, rest)
+            return choose(test, yes, no)
+        elif isinstance(statement, ast.Try | ast.With):
+            inner = _run(evaluator, statement.body, 0, scope, depth + 1)
+            if inner is not _FALL:
+                if not _falls(inner):
+                    return inner
+                return _filled(inner, _run(evaluator, body, position + 1, scope, depth + 1))
+    return _FALL
+
+
+def _falls(value: Value) -> bool:
+    return value is _FALL or (isinstance(value, Varied) and any(c is _FALL for c in value.cells))
+
+
+def _filled(value: Value, rest: Value) -> Value:
+    return lift(lambda cell, other: other if cell is _FALL else cell, value, rest)
+
+
+def _returns(statement: ast.stmt) -> bool:
+    return any(isinstance(n, ast.Return) for n in ast.walk(statement))
+
+
+def _method(method: Value, args: Sequence[Value]) -> Value:
+    """A method of one plain value."""
+    if not isinstance(method, Method):
+        return opaque(method) or UNKNOWN
+    owner = method.owner
+    if isinstance(owner, DeviceArch):
+        return _device_method(owner, method.name, args)
+    if isinstance(owner, Table) and method.name == "get" and args:
+        return owner.get(args[0], args[1] if len(args) > 1 else None)
+    if isinstance(owner, Table) and method.name == "keys":
+        return owner.keys
+    if (blocked := opaque(*args)) is not None:
+        return blocked
+    if isinstance(owner, str) and method.name in _STRING_METHODS and len(owner) < MAX_LENGTH:
+        try:
+            return getattr(owner, method.name)(*args)
+        except (TypeError, ValueError):
+            return UNKNOWN
+    return UNKNOWN
+
+
+_STRING_METHODS = frozenset({"startswith", "endswith", "lower", "upper", "strip", "rstrip", "lstrip",
+                             "split", "removeprefix", "removesuffix", "isdigit"})
+
+
+def _device_method(device: DeviceArch, name: str, args: Sequence[Value]) -> Value:
+    if name == "to_int":
+        return device.number
+    if name == "as_version_str":
+        return f"{device.major}.{device.minor}"
+    if name == "is_family_of" and args and isinstance(args[0], ArchName):
+        family = args[0]
+        return device.major == family[0] and device.minor >= family[1] and device.suffix != ""
+    return UNKNOWN
+
+
+def _builtin(name: str, args: tuple[Value, ...]) -> Value:
+    if name in ("any", "all") and len(args) == 1 and isinstance(args[0], tuple | list):
+        return _quantified(name, [truth_value(item) for item in args[0]])
+    if name == "isinstance":
+        return UNKNOWN
+    if (blocked := opaque(*args)) is not None:
+        return blocked
+    if name in ("int", "str") and isinstance(args[0], DeviceArch):
+        return args[0].number if name == "int" else UNKNOWN
+    if any(isinstance(a, str | tuple | list) and len(a) > MAX_LENGTH for a in args):
+        return UNKNOWN
+    if any(isinstance(a, Table) for a in args):
+        args = tuple(a.keys if isinstance(a, Table) else a for a in args)
+    try:
+        return _BUILTINS[name](*args)
+    except (TypeError, ValueError):
+        return UNKNOWN
+
+
+def _quantified(name: str, items: list[Value]) -> Value:
+    decisive = name == "any"
+    if any(item is decisive for item in items):
+        return decisive
+    unknown = [item for item in items if not isinstance(item, bool)]
+    return unknown[0] if unknown else not decisive
+
+
+_BUILTINS: dict[str, Callable[..., Any]] = {
+    "int": int, "str": str, "bool": bool, "tuple": tuple, "list": list, "set": tuple,
+    "frozenset": tuple, "sorted": sorted, "len": len, "any": any, "all": all,
+    "isinstance": isinstance, "min": min, "max": max, "divmod": divmod, "abs": abs,
+}

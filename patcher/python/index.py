@@ -1,0 +1,155 @@
+"""The modules of a package, parsed on demand, and the definitions in them."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from dataclasses import dataclass, field
+
+from patcher.errors import InputError, UnsafePath
+from patcher.python.bindings import Binding, Bindings, FunctionNode, collect
+from patcher.tree import Tree, exists
+
+MAX_SOURCE_BYTES = 8 << 20  # the largest real module seen has 1 MB
+
+
+def parse(source: bytes) -> ast.Module | None:
+    """The syntax tree, None when this is not Python that can be parsed."""
+    if len(source) > MAX_SOURCE_BYTES:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+@dataclass(eq=False)
+class Module:
+    """One parsed file. ``dotted`` is its import name, ``package`` what dots count from."""
+
+    path: str
+    dotted: str
+    package: str
+    tree: ast.Module
+    bindings: Bindings
+    source: bytes = b""
+    inner: dict[int, Bindings] = field(default_factory=dict)
+    cache: dict[object, object] = field(default_factory=dict)
+
+    def bindings_of(self, node: FunctionNode | ast.ClassDef) -> Bindings:
+        """The bindings of a function or class body, collected once."""
+        found = self.inner.get(id(node))
+        if found is None:
+            body = [] if isinstance(node, ast.Lambda) else node.body
+            found = self.inner[id(node)] = collect(body)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A function as a value. ``owner`` is its class, ``parent`` the enclosing scope."""
+
+    node: FunctionNode
+    module: Module
+    owner: Class | None = None
+    parent: object = None
+
+
+@dataclass(frozen=True, eq=False)
+class Class:
+    node: ast.ClassDef
+    module: Module
+
+    def attributes(self) -> Bindings:
+        """Class attributes by name, and what methods assign to ``self.NAME``."""
+        key = ("attributes", id(self.node))
+        found = self.module.cache.get(key)
+        if not isinstance(found, dict):
+            found = self.module.cache[key] = self._attributes()
+        return found
+
+    def _attributes(self) -> Bindings:
+        found = {name: list(places) for name, places
+                 in self.module.bindings_of(self.node).items() if "." not in name}
+        for method in self.methods():
+            for name, places in self.module.bindings_of(method).items():
+                owner, dot, attribute = name.partition(".")
+                if dot and owner in ("self", "cls"):
+                    found.setdefault(attribute, []).extend(places)
+        return found
+
+    def methods(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+        return [n for n in self.node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+    def method_of(self, binding: Binding) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """The method in which an attribute is assigned, None for the class body."""
+        for method in self.methods():
+            if method.lineno <= binding.line <= (method.end_lineno or method.lineno):
+                return None if binding.node is method else method
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """Something outside the index, known by its dotted name only."""
+
+    dotted: str
+
+
+class Index:
+    """Modules of the import packages in a tree, by dotted name. Only files below
+    ``folder`` (the top folder of one package) are read; the rest is External."""
+
+    def __init__(self, tree: Tree, folder: str) -> None:
+        self._tree = tree
+        self._top = folder.strip("/").split("/")[0]
+        self._modules: dict[str, Module | None] = {}
+
+    def add(self, path: str, source: bytes) -> Module | None:
+        """Parse ``source`` as the file at ``path`` (instead of what the tree holds)."""
+        tree = parse(source)
+        module = None if tree is None else _module(path, source, tree)
+        self._modules[path] = module
+        return module
+
+    def at(self, path: str) -> Module | None:
+        """The module at a path, None when it is absent or not Python."""
+        if path not in self._modules:
+            try:
+                self.add(path, self._tree.read(path))
+            except (OSError, InputError, UnsafePath):
+                self._modules[path] = None
+        return self._modules[path]
+
+    def module(self, dotted: str) -> Module | None:
+        """The module with an import name, if it belongs to the package."""
+        base = dotted.replace(".", "/")
+        if base.split("/")[0] != self._top:
+            return None
+        for path in (f"{base}.py", f"{base}/__init__.py"):
+            if path in self._modules or exists(self._tree, path):
+                return self.at(path)
+        return None
+
+    def is_inside(self, dotted: str) -> bool:
+        return dotted.split(".")[0] == self._top
+
+
+def _module(path: str, source: bytes, tree: ast.Module) -> Module:
+    dotted = path.removesuffix(".py").replace("/", ".")
+    if dotted.endswith(".__init__"):
+        dotted = package = dotted.removesuffix(".__init__")
+    else:
+        package = dotted.rpartition(".")[0]
+    return Module(path, dotted, package, tree, collect(tree.body), source)
+
+
+def absolute(module: Module, node: ast.ImportFrom) -> str:
+    """The dotted module that ``from ..x import`` names, seen from ``module``."""
+    if not node.level:
+        return node.module or ""
+    parts = module.package.split(".")
+    base = parts[:len(parts) - node.level + 1]
+    return ".".join([*base, *([node.module] if node.module else [])])

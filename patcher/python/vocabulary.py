@@ -1,0 +1,110 @@
+"""What is known about the names that Python code uses for architectures (data, not code)."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from patcher.arch import Capability, Target
+from patcher.python.values import DeviceArch, Value, per_target
+
+_DATA = Path(__file__).parent.parent / "data" / "python_gates.json"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The lists of ``data/python_gates.json``, by their names there."""
+
+    capability_calls: frozenset[str]
+    properties_calls: frozenset[str]
+    at_least_calls: frozenset[str]
+    exact_calls: frozenset[str]
+    family_calls: frozenset[str]
+    pdl_calls: frozenset[str]
+    true_calls: frozenset[str]
+    false_calls: frozenset[str]
+    wrappers: frozenset[str]
+    filter_calls: frozenset[str]
+    decorators: frozenset[str]
+    backend_decorators: frozenset[str]
+    arch_lists: frozenset[str]
+    maximum_attributes: frozenset[str]
+    minimum_attributes: frozenset[str]
+    skipped_folders: frozenset[str]
+    skipped_paths: tuple[str, ...]
+    constants: dict[str, Any]
+    keywords: dict[str, str]
+    parameters: dict[str, str]
+    not_nvidia: frozenset[Any]
+    prefilter: re.Pattern[bytes]
+    arch_in_name: re.Pattern[str]
+    intended: re.Pattern[str]
+    names_an_architecture: re.Pattern[str]
+    hardware_markers: tuple[Marker, ...]
+
+
+@dataclass(frozen=True)
+class Marker:
+    """A word that tells which hardware the guarded code needs."""
+
+    word: re.Pattern[str]
+    has: frozenset[Capability]
+    why: str
+
+
+@cache
+def vocabulary() -> Vocabulary:
+    raw = json.loads(_DATA.read_text("utf-8"))
+    ready: dict[str, Any] = {key: frozenset(raw[key]) for key, kind in
+                             Vocabulary.__annotations__.items() if kind == "frozenset[str]"}
+    for key in ("arch_in_name", "intended", "names_an_architecture"):
+        ready[key] = re.compile(raw[key])
+    return Vocabulary(
+        **ready,
+        hardware_markers=tuple(_marker(marker) for marker in raw["hardware_markers"]),
+        skipped_paths=tuple(raw["skipped_paths"]),
+        constants=raw["constants"], keywords=raw["keywords"],
+        parameters={name: kind for kind, names in raw["parameters"].items() for name in names},
+        not_nvidia=frozenset(tuple(n) if isinstance(n, list) else n for n in raw["not_nvidia"]),
+        prefilter=re.compile(raw["prefilter"].encode()))
+
+
+def _marker(raw: dict[str, Any]) -> Marker:
+    return Marker(re.compile(raw["word"]), frozenset(map(Capability.parse, raw["has"])), raw["why"])
+
+
+@cache
+def device_arch() -> Value:
+    """The running device, whatever the spelling."""
+    return per_target(lambda t: DeviceArch(t.capability.major, t.capability.minor, t.suffix))
+
+
+@cache
+def device_major() -> Value:
+    return per_target(lambda t: t.capability.major)
+
+
+@cache
+def device_minor() -> Value:
+    return per_target(lambda t: t.capability.minor)
+
+
+def number_test(kind: str, asked: Value) -> Value:
+    """``has/is_device_capability(100)`` and ``(10, 0)``, or the family test; None if not one."""
+    if asked in vocabulary().not_nvidia:
+        return None
+    if isinstance(asked, tuple) and len(asked) == 2:
+        asked = asked[0] * 10 + asked[1]
+    if not isinstance(asked, int) or isinstance(asked, bool):
+        return None
+
+    def holds(target: Target) -> bool:
+        if kind == "at_least":
+            return target.number >= asked
+        return target.number == asked if kind == "exact" else target.number // 10 == asked // 10
+
+    return per_target(holds)
