@@ -16,8 +16,10 @@ from pathlib import Path
 from patcher.caches.actions import Action, CacheAction, Touched
 from patcher.caches.includes import Includes
 from patcher.caches.ninja import Build, BuildFile, read_build_file, recorded
-from patcher.caches.paths import expand
+from patcher.caches.paths import Found, expand
 from patcher.caches.registry import CacheSpec
+
+Logs = dict[Path, dict[str, tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -87,36 +89,45 @@ class Changed:
         return None
 
 
-def find_modules(spec: CacheSpec, place: Path) -> Iterator[Module | CacheAction]:
-    """The build folders below a place; a link on the way yields advice in its stead."""
-    logs: dict[Path, Mapping[str, tuple[str, ...]]] = {}
-    pattern = spec.modules.replace("{version}", "*")
-    depth = spec.modules.split("/").index("{version}") if "{version}" in spec.modules else None
-    for found in expand(place, pattern):
-        folder = found.path
-        if found.link:
-            yield CacheAction(spec.id, str(folder), Action.ADVISE, str(place), root=str(place))
-            continue
-        if not folder.is_dir():
-            continue
-        # a build started one level up, or by several modules at once, logs there
-        above = logs.setdefault(folder.parent, recorded(folder.parent))
-        prefix = str(folder) + "/"
-        deps = {out: names for out, names in above.items() if out.startswith(prefix)}
-        version = "" if depth is None else folder.relative_to(place).parts[depth]
-        yield Module(spec.id, folder, place, version, _lock(spec, folder), deps | recorded(folder))
+def module_folders(spec: CacheSpec, place: Path) -> Iterator[Found]:
+    """The build folders below a place, and links that stand for one."""
+    for found in expand(place, spec.modules.replace("{version}", "*")):
+        if found.link or found.path.is_dir():
+            yield found
+
+
+def module_lock(spec: CacheSpec, folder: Path) -> str:
+    """The lock file that a build in this folder holds; "" when the cache has none."""
+    if not spec.module_lock:
+        return ""
+    return os.path.normpath(folder / spec.module_lock.replace("{module}", folder.name))
+
+
+def read_module(spec: CacheSpec, place: Path, folder: Path, logs: Logs) -> Module:
+    """A build folder with what ninja recorded, in it or one level up."""
+    above = logs.setdefault(folder.parent, recorded(folder.parent))
+    prefix = str(folder) + "/"
+    deps = {out: names for out, names in above.items() if out.startswith(prefix)}
+    parts = spec.modules.split("/")
+    version = ""
+    if "{version}" in parts:
+        version = folder.relative_to(place).parts[parts.index("{version}")]
+    return Module(spec.id, folder, place, version, module_lock(spec, folder),
+                  deps | recorded(folder))
 
 
 def stale_entries(spec: CacheSpec, place: Path, touched: Touched) -> Iterator[CacheAction]:
     """What must go from this cache, as far as recorded now."""
     changed = Changed(touched)
-    for found in find_modules(spec, place):
-        if isinstance(found, Module):
-            yield from _stale_in(found, changed, spec.lazy_until)
-        else:
-            yield CacheAction(found.cache, found.path, Action.ADVISE,
+    logs: Logs = {}
+    for found in module_folders(spec, place):
+        if found.link:
+            yield CacheAction(spec.id, str(found.path), Action.ADVISE,
                               "a link leads elsewhere; delete stale objects there yourself",
-                              found.root)
+                              str(place))
+        else:
+            module = read_module(spec, place, found.path, logs)
+            yield from _stale_in(module, changed, spec.lazy_until)
 
 
 def _stale_in(module: Module, changed: Changed, lazy_until: str) -> Iterator[CacheAction]:
@@ -174,8 +185,3 @@ def _is_generated(module: Module, path: str) -> bool:
     """True for a source copied into the cache beside the modules, which share its version."""
     return path.startswith(str(module.folder.parent.parent / "generated") + "/")
 
-
-def _lock(spec: CacheSpec, folder: Path) -> str:
-    if not spec.module_lock:
-        return ""
-    return os.path.normpath(folder / spec.module_lock.replace("{module}", folder.name))

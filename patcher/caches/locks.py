@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from types import TracebackType
 
 from filelock import FileLock, Timeout
 
 from patcher.caches.actions import CacheAction
-from patcher.errors import LockHeld
+from patcher.caches.stamp import adopt, make_owned
+from patcher.errors import LockHeld, Refused
 
 
 class ModuleLocks:
@@ -36,20 +38,31 @@ class ModuleLocks:
         """Lock the modules that these actions write to.
 
         Always in the same order, so that two of us cannot wait for each other.
-        Raises LockHeld when the time is up; locks taken before stay held.
+        Raises LockHeld when the time is up, Refused when a lock file cannot be
+        opened; locks taken before stay held until the end.
         """
         for path in sorted({action.lock for action in actions if action.lock and action.writes}):
             if path not in self._held:
                 self._held[path] = self._taken(path)
 
+    def holds(self, path: str) -> bool:
+        return path in self._held
+
     def _taken(self, path: str) -> FileLock:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        new = not os.path.exists(path)
         lock = FileLock(path, thread_local=False)
         try:
+            make_owned(Path(path).parent)
             lock.acquire(timeout=max(0.0, self._deadline - time.monotonic()))
+            if new:
+                adopt(Path(path))  # else its owner's builds could not lock after root's
         except Timeout:
             raise LockHeld("a build of this module is running", where=path,
                            next_step="wait for it, or raise --lock-timeout") from None
+        except OSError as error:
+            raise Refused(f"cannot lock the module: {error.strerror}", where=path,
+                          next_step="run as the user who owns the cache, or use --no-cache"
+                          ) from error
         return lock
 
 

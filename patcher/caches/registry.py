@@ -6,6 +6,7 @@ The knowledge is ``data/caches.json``; this module reads it.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from patcher.caches.actions import Touched
+from patcher.errors import PatcherError
+from patcher.tree import read_plain
 
 _VARIABLE = re.compile(r"\$(\w+)")
 _UNIT_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
@@ -58,7 +61,8 @@ class CacheSpec:
 
     ``places`` are groups of alternatives, in order of precedence; ``paths`` and
     ``modules`` are globs below a place, where ``{version}`` is the package's.
-    ``kernels_in_python``: a .py file may be a kernel or its helper here.
+    ``kernels`` names the .py files that are kernels or helpers here: all ("*"),
+    or those beside a file that imports this module; "" when kernels are C++.
     """
 
     id: str
@@ -71,7 +75,7 @@ class CacheSpec:
     module_lock: str
     lazy_until: str
     epoch: tuple[tuple[str, str], ...]
-    kernels_in_python: bool
+    kernels: str
     stale_after: Mapping[Edit, Staleness]
     advice: str
 
@@ -85,7 +89,7 @@ class CacheSpec:
 
     def stale(self, touched: Touched) -> str:
         """Why entries go stale when these files change; empty when they do not."""
-        edits = {edit for path in touched.paths for edit in self.edits_of(path)}
+        edits = {edit for path in touched.paths for edit in self.edits_of(path, touched.root)}
         if touched.modules:
             edits.add(Edit.PYTHON)
         for edit in Edit:
@@ -94,13 +98,16 @@ class CacheSpec:
                 return found.why or f"its key does not cover {_MEANING[edit]}"
         return ""
 
-    def edits_of(self, path: str) -> frozenset[Edit]:
+    def edits_of(self, path: str, root: str) -> frozenset[Edit]:
         """Which kinds of edit a change of this file may be for this cache."""
         if path.startswith("/"):
             return frozenset({Edit.TOOLCHAIN})
         if path.endswith(".py"):
-            kernel = {Edit.UNIT, Edit.HEADER} if self.kernels_in_python else set()
-            return frozenset({Edit.PYTHON, *kernel})
+            kernel = self.kernels == "*" or (
+                self.kernels and _imports(os.path.dirname(os.path.join(root, path)), self.kernels))
+            return frozenset({Edit.PYTHON, *((Edit.UNIT, Edit.HEADER) if kernel else ())})
+        if self.kernels:
+            return frozenset()
         return frozenset({Edit.UNIT if path.endswith(_UNIT_SUFFIXES) else Edit.HEADER})
 
 
@@ -110,6 +117,16 @@ _MEANING = {
     Edit.HEADER: "headers",
     Edit.TOOLCHAIN: "the toolkit",
 }
+
+
+def _imports(folder: str, module: str) -> bool:
+    """True when a Python file of the folder imports the module at its top level."""
+    pattern = re.compile(rb"^(?:import|from)\s+" + module.encode() + rb"\b", re.MULTILINE)
+    try:
+        names = [name for name in os.listdir(folder) if name.endswith(".py")]
+        return any(pattern.search(read_plain(os.path.join(folder, name))) for name in names)
+    except (OSError, PatcherError):
+        return True  # what cannot be read may be a kernel
 
 
 def _first(alternatives: Iterable[str], environ: Mapping[str, str]) -> Path | None:
@@ -133,7 +150,7 @@ def _spec(row: dict[str, Any]) -> CacheSpec:
         module_lock=row.get("module_lock", ""),
         lazy_until=row.get("lazy_build_file", {}).get("until", ""),
         epoch=tuple(row.get("epoch", {}).items()),
-        kernels_in_python=row.get("kernels_in_python", False),
+        kernels=row.get("kernels", ""),
         stale_after=stale, advice=row["advice"],
     )
 
