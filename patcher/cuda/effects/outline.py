@@ -157,9 +157,10 @@ def _without_template(head: list[Token]) -> list[Token]:
 
 def angle_end(texts: Sequence[str], position: int) -> int:
     """The index behind the ``<...>`` that begins at ``position``, itself when none does."""
-    depth = 0
+    depth = inside = 0  # a comparison inside parentheses is no bracket
     for index in range(position, len(texts)):
-        depth += {"<": 1, ">": -1, ">>": -2}.get(texts[index], 0)
+        inside += (texts[index] == "(") - (texts[index] == ")")
+        depth += {"<": 1, ">": -1, ">>": -2}.get(texts[index], 0) if not inside else 0
         if depth <= 0:
             return index + 1 if index > position else position
     return position

@@ -1,0 +1,1 @@
+"""Rendering only: values in, text or JSON out."""
