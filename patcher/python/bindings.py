@@ -77,23 +77,24 @@ def _simple(node: ast.stmt, sure: bool) -> Iterator[tuple[str, Binding]]:
     elif isinstance(node, ast.AnnAssign) and node.value is not None:
         for name, path in _targets(node.target):
             yield name, Binding(How.ASSIGN, node.value, line, path, sure)
-    elif isinstance(node, ast.Import):
-        for alias in node.names:
-            bound = alias.asname or alias.name.split(".")[0]
-            yield bound, Binding(How.IMPORT, node, line, sure=sure,
-                                 imported=alias.name if alias.asname else bound)
-    elif isinstance(node, ast.ImportFrom):
-        for alias in node.names:
-            yield alias.asname or alias.name, Binding(How.IMPORT, node, line, sure=sure,
-                                                      imported=alias.name)
-    elif isinstance(node, ast.For | ast.AsyncFor) or isinstance(node, ast.AugAssign):
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        yield from _imports(node, sure)
+    elif isinstance(node, ast.For | ast.AsyncFor | ast.AugAssign):
         yield from _opaque(node.target, line)
     elif isinstance(node, ast.With | ast.AsyncWith):
         for item in node.items:
-            if item.optional_vars is not None:
-                yield from _opaque(item.optional_vars, line)
+            yield from _opaque(item.optional_vars, line)
     if isinstance(node, ast.If | ast.While | ast.Expr | ast.Return | ast.Assign | ast.Assert):
         yield from _walruses(node, line)
+
+
+def _imports(node: ast.Import | ast.ImportFrom, sure: bool) -> Iterator[tuple[str, Binding]]:
+    whole = isinstance(node, ast.Import)
+    for alias in node.names:
+        top = alias.name.split(".")[0] if whole else alias.name
+        imported = alias.name if alias.asname else top
+        yield alias.asname or top, Binding(How.IMPORT, node, node.lineno, sure=sure,
+                                           imported=imported)
 
 
 def _walruses(node: ast.stmt, line: int) -> Iterator[tuple[str, Binding]]:
@@ -109,7 +110,9 @@ def _walruses(node: ast.stmt, line: int) -> Iterator[tuple[str, Binding]]:
             stack += ast.iter_child_nodes(here)
 
 
-def _opaque(target: ast.expr, line: int) -> Iterator[tuple[str, Binding]]:
+def _opaque(target: ast.expr | None, line: int) -> Iterator[tuple[str, Binding]]:
+    if target is None:
+        return
     for name, path in _targets(target):
         yield name, Binding(How.OPAQUE, target, line, path)
 

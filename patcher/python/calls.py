@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patcher.python.index import Class, External, Function
 from patcher.python.operators import MAX_LENGTH, Table, opaque
-from patcher.python.scope import Method, Scope, attribute
+from patcher.python.scope import Interpreter, Method, Scope, attribute
 from patcher.python.values import (
     RAISED,
     UNKNOWN,
@@ -18,17 +18,18 @@ from patcher.python.values import (
     Unknown,
     Value,
     Varied,
+    choose,
     lift,
     names_of,
     truth_value,
 )
 from patcher.python.vocabulary import device_arch, number_test, vocabulary
 
-if TYPE_CHECKING:
-    from patcher.python.evaluate import Evaluator
-
 _MAX_CALLS = 12
-_FALL = object()  # control falls out of a block
+_MAX_BODY = 60
+_MAX_NESTING = 40
+_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.Match)
+_FALL: Value = object()  # control falls out of a block
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class Partial:
 WRAPPER = External("<wrapper>")  # ``lru_cache(maxsize=1)``: gives back what it is called with
 
 
-def call(evaluator: Evaluator, node: ast.expr, scope: Scope) -> Value:
+def call(evaluator: Interpreter, node: ast.expr, scope: Scope) -> Value:
     """A call expression."""
     assert isinstance(node, ast.Call)
     callee = evaluator.value(node.func, scope)
@@ -76,7 +77,7 @@ def _tail(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def apply(evaluator: Evaluator, callee: Value, name: str, args: list[Value],
+def apply(evaluator: Interpreter, callee: Value, name: str, args: list[Value],
           keywords: dict[str, Value]) -> Value:
     """The result of calling a value."""
     if isinstance(callee, Partial):
@@ -98,7 +99,7 @@ def apply(evaluator: Evaluator, callee: Value, name: str, args: list[Value],
     return UNKNOWN
 
 
-def _external(evaluator: Evaluator, callee: External, name: str, args: list[Value],
+def _external(evaluator: Interpreter, callee: External, name: str, args: list[Value],
               keywords: dict[str, Value]) -> Value:
     if callee is WRAPPER:
         return args[0] if args else UNKNOWN
@@ -156,31 +157,28 @@ def _named(name: str, callee: Value, args: Sequence[Value], keywords: dict[str, 
     return None
 
 
-def invoke(evaluator: Evaluator, function: Function, args: list[Value],
+def invoke(evaluator: Interpreter, function: Function, args: list[Value],
            keywords: dict[str, Value]) -> Value:
     """Interpret a function's body; Unknown when calls nest too deep."""
-    depth = evaluator.module_scope(function.module).memo.get("calls", 0)
-    if depth >= _MAX_CALLS:
+    if evaluator.calls >= _MAX_CALLS:
         return UNKNOWN
     node = function.node
     parent = function.parent if isinstance(function.parent, Scope) else None
     outer = parent or evaluator.module_scope(function.module)
     scope = Scope(function.module, node, function.owner, outer,
                   _arguments(evaluator, function, args, keywords, outer))
-    memo = evaluator.module_scope(function.module).memo
-    memo["calls"] = depth + 1
+    evaluator.calls += 1
     try:
         if isinstance(node, ast.Lambda):
             return evaluator.value(node.body, scope)
-        if len(node.body) > 60:
+        if len(node.body) > _MAX_BODY:
             return UNKNOWN
-        result = _run(evaluator, node.body, 0, scope, 0)
-        return _filled(result, None)
+        return _filled(_run(evaluator, node.body, 0, scope, 0), None)
     finally:
-        memo["calls"] = depth
+        evaluator.calls -= 1
 
 
-def _arguments(evaluator: Evaluator, function: Function, args: list[Value],
+def _arguments(evaluator: Interpreter, function: Function, args: list[Value],
                keywords: dict[str, Value], outer: Scope) -> dict[str, Value]:
     spec = function.node.args
     positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
@@ -200,43 +198,46 @@ def _arguments(evaluator: Evaluator, function: Function, args: list[Value],
     return values
 
 
-def _run(evaluator: Evaluator, body: list[ast.stmt], start: int, scope: Scope, depth: int) -> Value:
+def _run(evaluator: Interpreter, body: list[ast.stmt], start: int, scope: Scope,
+         depth: int) -> Value:
     """What a block returns per target; _FALL where control falls out of it."""
-    from patcher.python.evaluate import choose
-
+    if depth > _MAX_NESTING:
+        return UNKNOWN
     for position in range(start, len(body)):
         statement = body[position]
         if isinstance(statement, ast.Return):
             return None if statement.value is None else evaluator.value(statement.value, scope)
         if isinstance(statement, ast.Raise):
             return RAISED
-        if depth > 40 or isinstance(statement, ast.For | ast.AsyncFor | ast.While | ast.Match):
-            if depth > 40 or _returns(statement):
-                return UNKNOWN
-        elif isinstance(statement, ast.If):
-            test = truth_value(evaluator.value(statement.test, scope))
-            yes = _FALL if test is False else _run(evaluator, statement.body, 0, scope, depth + 1)
-            no = _FALL if test is True else _run(evaluator, statement.orelse, 0, scope, depth + 1)
-            if test is True or test is False:
-                taken = yes if test else no
-                if not _falls(taken):
-                    return taken
-                if taken is _FALL:
-                    continue
-                yes = no = taken
-            elif yes is _FALL and no is _FALL:
-                continue
-            if _falls(yes) or _falls(no):
-                rest = _run(evaluator, body, position + 1, scope, depth + 1)
-                yes, no = _filled(yes, rest), _filled(no, rest)
-            return choose(test, yes, no)
+        if isinstance(statement, _LOOPS) and _returns(statement):
+            return UNKNOWN
+        if isinstance(statement, ast.If):
+            result = _branch(evaluator, statement, scope, depth)
         elif isinstance(statement, ast.Try | ast.With):
             inner = _run(evaluator, statement.body, 0, scope, depth + 1)
-            if inner is not _FALL:
-                if not _falls(inner):
-                    return inner
-                return _filled(inner, _run(evaluator, body, position + 1, scope, depth + 1))
+            result = (True, inner, inner)
+        else:
+            continue
+        test, yes, no = result
+        if yes is _FALL and no is _FALL:
+            continue
+        if _falls(yes) or _falls(no):
+            rest = _run(evaluator, body, position + 1, scope, depth + 1)
+            yes, no = _filled(yes, rest), _filled(no, rest)
+        return choose(test, yes, no)
     return _FALL
+
+
+def _branch(evaluator: Interpreter, statement: ast.If, scope: Scope,
+            depth: int) -> tuple[Value, Value, Value]:
+    """The test, and what either arm returns; an arm that is never taken is not looked at."""
+    test = truth_value(evaluator.value(statement.test, scope))
+    yes = no = _FALL
+    if test is not False:
+        yes = _run(evaluator, statement.body, 0, scope, depth + 1)
+    if test is not True:
+        no = _run(evaluator, statement.orelse, 0, scope, depth + 1)
+    return test, no if test is False else yes, yes if test is True else no
 
 
 def _falls(value: Value) -> bool:
@@ -272,8 +273,9 @@ def _method(method: Value, args: Sequence[Value]) -> Value:
     return UNKNOWN
 
 
-_STRING_METHODS = frozenset({"startswith", "endswith", "lower", "upper", "strip", "rstrip", "lstrip",
-                             "split", "removeprefix", "removesuffix", "isdigit"})
+_STRING_METHODS = frozenset({
+    "startswith", "endswith", "lower", "upper", "strip", "rstrip", "lstrip", "split",
+    "removeprefix", "removesuffix", "isdigit"})
 
 
 def _device_method(device: DeviceArch, name: str, args: Sequence[Value]) -> Value:

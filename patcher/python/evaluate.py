@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from patcher.arch import Truth
 from patcher.python import calls
-from patcher.python.index import External, Function, Index, Module
+from patcher.python.index import Function, Index, Module
 from patcher.python.operators import (
     Table,
     arithmetic,
@@ -33,7 +33,7 @@ from patcher.python.values import (
     Unknown,
     Value,
     Varied,
-    join,
+    choose,
     lift,
     truth_of,
     truth_value,
@@ -52,6 +52,7 @@ class Evaluator:
         self._scopes: dict[int, Scope] = {}
         self._depth = 0
         self._steps = 0
+        self.calls = 0
 
     def module_scope(self, module: Module) -> Scope:
         """The scope of a module's top level."""
@@ -147,18 +148,6 @@ def _choice(evaluator: Evaluator, node: ast.expr, scope: Scope) -> Value:
         return evaluator.value(node.body if test else node.orelse, scope)
     body, other = evaluator.value(node.body, scope), evaluator.value(node.orelse, scope)
     return choose(test, body, other)
-
-
-def choose(test: Value, body: Value, other: Value) -> Value:
-    """``body if test else other`` per target; an unknown test joins the two."""
-    def pick(decided: Value, yes: Value, no: Value) -> Value:
-        if isinstance(decided, bool):
-            return yes if decided else no
-        if decided is RAISED:
-            return RAISED
-        joined = join(yes, no)
-        return decided if joined is UNKNOWN else joined
-    return lift(pick, test, body, other)
 
 
 def _sequence(evaluator: Evaluator, node: ast.expr, scope: Scope) -> Value:
@@ -271,7 +260,5 @@ _HANDLERS: dict[type[ast.expr], _Handler] = {
     ast.Tuple: _sequence, ast.List: _sequence, ast.Set: _sequence, ast.Dict: _dict,
     ast.Subscript: _subscript, ast.JoinedStr: _text, ast.NamedExpr: _walrus, ast.Lambda: _lambda,
     ast.GeneratorExp: _comprehension, ast.ListComp: _comprehension, ast.SetComp: _comprehension,
-    ast.Call: lambda evaluator, node, scope: calls.call(evaluator, node, scope),
+    ast.Call: calls.call,
 }
-
-__all__ = ["Evaluator", "External", "choose"]

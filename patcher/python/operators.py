@@ -8,7 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 from patcher.python.index import Class, External, Function, Module
-from patcher.python.values import RAISED, UNKNOWN, DeviceArch, Unknown, Value, unknown_of
+from patcher.python.values import (
+    RAISED,
+    UNKNOWN,
+    DeviceArch,
+    Unknown,
+    Value,
+    truth_value,
+    unknown_of,
+)
 from patcher.python.vocabulary import vocabulary
 
 MAX_LENGTH = 4096
@@ -52,7 +60,7 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> Value:
 
 
 def _in(group: frozenset[Any], value: Value) -> bool:
-    if isinstance(value, DeviceArch) or isinstance(value, bool):
+    if isinstance(value, DeviceArch | bool):
         return False
     return isinstance(value, int | tuple) and value in group
 
@@ -126,8 +134,6 @@ def minus(value: Value) -> Value:
 
 def both(left: Value, right: Value, *, conjunction: bool) -> Value:
     """``left and right`` (or ``or``): Kleene on the truth, Python's on the value."""
-    from patcher.python.values import truth_value
-
     decided = truth_value(left)
     if decided is RAISED:
         return RAISED

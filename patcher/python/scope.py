@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from patcher.python.bindings import Binding, FunctionNode, How
-from patcher.python.index import Class, External, Function, Module, absolute
+from patcher.python.index import Class, External, Function, Index, Module, absolute
 from patcher.python.operators import subscript
 from patcher.python.values import (
     UNKNOWN,
@@ -20,10 +20,21 @@ from patcher.python.values import (
 )
 from patcher.python.vocabulary import device_arch, device_major, device_minor, vocabulary
 
-if TYPE_CHECKING:
-    from patcher.python.evaluate import Evaluator
-
 _BUSY = object()
+
+
+class Interpreter(Protocol):
+    """What resolving names needs of the evaluator."""
+
+    index: Index
+    calls: int  # how many calls are being interpreted now
+
+    def module_scope(self, module: Module) -> Scope: ...
+
+    def value(self, node: ast.expr, scope: Scope) -> Value: ...
+
+    def invoke(self, function: Function, args: list[Value],
+               keywords: dict[str, Value]) -> Value: ...
 
 
 @dataclass(eq=False)
@@ -49,7 +60,7 @@ class Scope:
                      {**self.local, **names})
 
 
-def lookup(evaluator: Evaluator, name: str, scope: Scope, line: int) -> Value:
+def lookup(evaluator: Interpreter, name: str, scope: Scope, line: int) -> Value:
     """The value of a name at a line."""
     here: Scope | None = scope
     while here is not None:
@@ -65,7 +76,7 @@ def lookup(evaluator: Evaluator, name: str, scope: Scope, line: int) -> Value:
     return module_name(evaluator, scope.module, name)
 
 
-def _in_function(evaluator: Evaluator, name: str, scope: Scope,
+def _in_function(evaluator: Interpreter, name: str, scope: Scope,
                  line: int | None) -> tuple[Value] | None:
     assert scope.node is not None
     places = scope.module.bindings_of(scope.node).get(name, [])
@@ -91,7 +102,7 @@ def _reaching(places: list[Binding], line: int | None) -> list[Binding]:
     return before
 
 
-def _joined(evaluator: Evaluator, name: str, places: list[Binding], scope: Scope,
+def _joined(evaluator: Interpreter, name: str, places: list[Binding], scope: Scope,
             memo: dict[object, Value]) -> Value:
     key = (name, places[0].line, len(places))
     found = memo.get(key)
@@ -110,7 +121,7 @@ def _joined(evaluator: Evaluator, name: str, places: list[Binding], scope: Scope
     return value
 
 
-def binding_value(evaluator: Evaluator, place: Binding, name: str, scope: Scope) -> Value:
+def binding_value(evaluator: Interpreter, place: Binding, name: str, scope: Scope) -> Value:
     """What one binding gives a name."""
     if place.how is How.ASSIGN:
         assert isinstance(place.node, ast.expr)
@@ -164,7 +175,7 @@ def seeded(name: str, siblings: list[str]) -> Value:
     return External(name)
 
 
-def module_name(evaluator: Evaluator, module: Module, name: str, depth: int = 0) -> Value:
+def module_name(evaluator: Interpreter, module: Module, name: str, depth: int = 0) -> Value:
     """A module's global; External with the bare name for builtins and strangers."""
     places = module.bindings.get(name)
     if places:
@@ -180,7 +191,7 @@ def module_name(evaluator: Evaluator, module: Module, name: str, depth: int = 0)
     return External(name)
 
 
-def _imported(evaluator: Evaluator, place: Binding, name: str, module: Module) -> Value:
+def _imported(evaluator: Interpreter, place: Binding, name: str, module: Module) -> Value:
     if isinstance(place.node, ast.Import):
         return evaluator.index.module(place.imported) or External(place.imported)
     assert isinstance(place.node, ast.ImportFrom)
@@ -194,7 +205,7 @@ def _imported(evaluator: Evaluator, place: Binding, name: str, module: Module) -
         f"{dotted}.{place.imported}")
 
 
-def attribute(evaluator: Evaluator, base: Value, name: str) -> Value:
+def attribute(evaluator: Interpreter, base: Value, name: str) -> Value:
     """``base.name``."""
     if isinstance(base, Module):
         found = module_name(evaluator, base, name)
@@ -240,7 +251,7 @@ def _cell_attribute(cell: Value, name: str) -> Value:
     return Method(cell, name)
 
 
-def class_attribute(evaluator: Evaluator, cls: Class, name: str, depth: int = 0) -> Value:
+def class_attribute(evaluator: Interpreter, cls: Class, name: str, depth: int = 0) -> Value:
     """A class attribute, property or method, searched in the bases too."""
     places = cls.attributes().get(name)
     if places:
@@ -265,7 +276,7 @@ def class_attribute(evaluator: Evaluator, cls: Class, name: str, depth: int = 0)
     return External(f"{cls.node.name}.{name}")
 
 
-def _attribute_value(evaluator: Evaluator, cls: Class, name: str, places: list[Binding]) -> Value:
+def _attribute_value(evaluator: Interpreter, cls: Class, name: str, places: list[Binding]) -> Value:
     result: list[Value] = []
     for place in places:
         method = cls.method_of(place)

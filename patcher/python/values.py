@@ -164,6 +164,18 @@ def _join(left: Value, right: Value) -> Value:
     return unknown_of(left, right) or UNKNOWN
 
 
+def choose(test: Value, body: Value, other: Value) -> Value:
+    """``body if test else other`` per target; an unknown test joins the two."""
+    def pick(decided: Value, yes: Value, no: Value) -> Value:
+        if isinstance(decided, bool):
+            return yes if decided else no
+        if decided is RAISED:
+            return RAISED
+        joined = join(yes, no)
+        return decided if joined is UNKNOWN else joined
+    return lift(pick, test, body, other)
+
+
 def truth_value(value: Value) -> Value:
     """``bool(value)`` where that is known."""
     return lift(_truth, value)
