@@ -1,0 +1,130 @@
+"""The frame around the verbs: lazy imports, exit codes, one-line errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from patcher import __version__, cli
+from patcher.commands import VERBS, Verb
+from patcher.errors import Conflict, Exit, InputError
+
+HEAVY = ("libcst", "yaml", "git", "rich", "packaging", "pcpp", "platformdirs", "asyncio")
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "patcher", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_version_is_the_packages() -> None:
+    done = _run("--version")
+    assert (done.returncode, done.stdout) == (0, f"sm-patch {__version__}\n")
+
+
+def test_help_names_every_verb() -> None:
+    done = _run("--help")
+    assert done.returncode == 0
+    assert all(f"\n  {verb} " in done.stdout for verb in VERBS)
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_import_no_verb_and_nothing_heavy(option: str) -> None:
+    code = (
+        f"import sys; from patcher.cli import main; main([{option!r}]);"
+        f"print(sorted(m for m in sys.modules if m in {HEAVY!r}"
+        " or (m.startswith('patcher.commands.'))), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_row_of_the_table_is_a_verb_with_help(verb: str) -> None:
+    module, _, attribute = VERBS[verb].target.partition(":")
+    command = getattr(import_module(module), attribute)
+    assert isinstance(command, click.Command)
+    assert command.name == verb
+    assert command.help
+
+
+def test_every_module_of_verbs_stands_in_the_table() -> None:
+    folder = Path(cli.__file__).parent / "commands"
+    with_command = {
+        f"patcher.commands.{path.stem}"
+        for path in folder.glob("*.py")
+        if "@click.command" in path.read_text("utf-8")
+    }
+    assert with_command == {verb.target.partition(":")[0] for verb in VERBS.values()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["frobnicate"], "No such command"), (["scan"], "Missing argument")],
+)
+def test_usage_errors_are_2(arguments: list[str], message: str) -> None:
+    done = _run(*arguments)
+    assert done.returncode == Exit.USAGE
+    assert message in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.fixture
+def failing_verb(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """A verb ``fail`` that raises what the test puts into the list."""
+    errors: list[BaseException] = []
+
+    @click.command("fail")
+    def command() -> None:
+        raise errors[0]
+
+    monkeypatch.setattr(sys.modules[__name__], "command", command, raising=False)
+    monkeypatch.setitem(VERBS, "fail", Verb(f"{__name__}:command", "Fail."))
+    return errors
+
+
+@pytest.mark.parametrize(("error", "code"), [(InputError, Exit.USAGE), (Conflict, Exit.REFUSED)])
+def test_an_expected_error_is_one_line_and_a_next_step(
+    failing_verb: list[BaseException],
+    capsys: pytest.CaptureFixture[str],
+    error: type[InputError] | type[Conflict],
+    code: Exit,
+) -> None:
+    failing_verb.append(error("matches twice", where="a.cu", next_step="name the function"))
+    assert cli.main(["fail"]) == code
+    assert capsys.readouterr() == ("", "sm-patch: a.cu: matches twice\n  next: name the function\n")
+
+
+def test_an_interrupt_is_130(failing_verb: list[BaseException]) -> None:
+    failing_verb.append(KeyboardInterrupt())
+    assert cli.main(["fail"]) == Exit.INTERRUPTED
+
+
+def test_a_bug_is_70_and_leaves_a_log(
+    failing_verb: list[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing_verb.append(RuntimeError("boom"))
+    assert cli.main(["fail"]) == Exit.INTERNAL
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "sm-patch: internal error: RuntimeError: boom"
+    log = Path(second.split()[-1])
+    text = log.read_text("utf-8")
+    log.unlink()
+    assert "RuntimeError: boom" in text
+    assert __version__ in text
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m patcher --help | true"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""

@@ -1,0 +1,73 @@
+"""Dependencies point one way: from the verbs down to the vocabulary."""
+
+from __future__ import annotations
+
+import sys
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.structure.imports import ROOT, Module, modules
+
+LAYERS = (
+    ("errors", "arch", "gates", "edits", "changes", "tree", "instructions", "atomic"),
+    ("cuda", "python", "binary", "host"),
+    ("package", "toolchain", "profiles", "operations", "patchset", "scan", "cause", "caches"),
+    ("plan", "engine", "journal", "composition", "state", "locks", "verify", "report", "law"),
+    ("apply", "status", "preflight", "processes"),
+    ("commands", "cli", "__main__"),
+)
+_RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
+
+
+def _part(name: str) -> str:
+    return name.split(".")[1] if "." in name else "errors"
+
+
+def test_every_part_has_a_layer() -> None:
+    strangers = {_part(name) for name in modules()} - _RANK.keys()
+    assert not strangers, f"say in LAYERS where these belong: {sorted(strangers)}"
+
+
+def test_imports_never_point_upwards() -> None:
+    wrong = [
+        f"{module.name} -> {target}"
+        for module in modules().values()
+        for target in sorted(module.imports)
+        if target != "patcher" and _RANK[_part(target)] > _RANK[_part(module.name)]
+    ]
+    assert not wrong
+
+
+def test_no_import_cycles() -> None:
+    graph = {module.name: module.imports for module in modules().values()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_what_is_imported_is_declared() -> None:
+    tomllib = pytest.importorskip("tomllib", reason="came with Python 3.11")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    declared = {
+        Requirement(text).name.lower() for text in [*project["dependencies"], *extras["farm"]]
+    }
+    renamed = {"git": "gitpython", "yaml": "pyyaml", "dask": "distributed"}
+    undeclared = {
+        f"{module.name}: {name}"
+        for module in modules().values()
+        for name in module.external - sys.stdlib_module_names
+        if renamed.get(name, name) not in declared
+    }
+    assert not undeclared
+
+
+SCANNED = {"flashinfer", "sglang", "vllm", "sgl_kernel", "torch", "triton", "tvm_ffi", "cutlass"}
+
+
+@pytest.mark.parametrize("module", modules().values(), ids=lambda module: module.name)
+def test_no_scanned_package_is_imported(module: Module) -> None:
+    assert not module.external & SCANNED

@@ -1,0 +1,149 @@
+"""What the code may touch: only named modules write, and none turns data into code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.structure.imports import Module, modules
+
+# Who may write, and what.
+WRITERS = {
+    "patcher.apply": "files of a target",
+    "patcher.engine": "files of a target, for apply",
+    "patcher.atomic": "files of our own stores",
+    "patcher.journal": "the state home",
+    "patcher.state": "the state home",
+    "patcher.locks": "lock files",
+    "patcher.caches": "JIT caches",
+    "patcher.verify": "shadow trees and the verdict store, outside of any target",
+    "patcher.commands.options": "the file named by -o",
+}
+_METHODS = {
+    "write_text",
+    "write_bytes",
+    "unlink",
+    "rename",
+    "touch",
+    "mkdir",
+    "rmdir",
+    "chmod",
+    "symlink_to",
+    "hardlink_to",
+}
+_FUNCTIONS = {
+    "os": {
+        "replace",
+        "rename",
+        "renames",
+        "unlink",
+        "remove",
+        "removedirs",
+        "rmdir",
+        "link",
+        "symlink",
+        "truncate",
+        "utime",
+        "chmod",
+        "chown",
+        "mkdir",
+        "makedirs",
+    },
+    "shutil": {"copy", "copy2", "copyfile", "copytree", "move", "rmtree", "copymode", "chown"},
+}
+
+
+def _calls(module: Module) -> Iterator[tuple[int, str]]:
+    """Line and text of every call that writes."""
+    for node in ast.walk(module.tree):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Attribute):
+            owner = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
+            name = node.func.attr
+            if name in _FUNCTIONS.get(owner, ()) or (
+                name in _METHODS and owner not in {"os", "re"}
+            ):
+                yield node.lineno, ast.unparse(node.func)
+            elif name == "open" and _writes(node, 1 if owner == "io" else 0):
+                yield node.lineno, ast.unparse(node)
+        elif isinstance(node.func, ast.Name) and node.func.id == "open" and _writes(node, 1):
+            yield node.lineno, ast.unparse(node)
+
+
+def _writes(call: ast.Call, position: int) -> bool:
+    modes = [keyword.value for keyword in call.keywords if keyword.arg == "mode"]
+    modes += call.args[position : position + 1]
+    values = [mode.value for mode in modes if isinstance(mode, ast.Constant)]
+    return any(
+        isinstance(value, str) and set(value) & set("wax+") and set(value) <= set("rwaxbt+")
+        for value in values
+    )
+
+
+@pytest.mark.parametrize("module", modules().values(), ids=lambda module: module.name)
+def test_only_named_modules_write(module: Module) -> None:
+    if any(module.name == name or module.name.startswith(f"{name}.") for name in WRITERS):
+        return
+    assert not list(_calls(module))
+
+
+def test_every_named_writer_exists_and_writes() -> None:
+    idle = {
+        name
+        for name in WRITERS
+        if not any(
+            list(_calls(module))
+            for module in modules().values()
+            if module.name == name or module.name.startswith(f"{name}.")
+        )
+    }
+    assert not idle, "these need no leave to write any more"
+
+
+def test_the_detector_sees_what_it_should() -> None:
+    source = (
+        "import os, shutil\nopen('a', 'w')\nopen('a', mode='r+')\npath.open('wb')\n"
+        "path.write_text('')\nos.replace('a', 'b')\nshutil.rmtree('a')\n"
+        "open('a')\npath.open()\ntext.replace('a', 'b')\nopen('a', 'rb')\n"
+    )
+    module = Module("x", Path("x"), ast.parse(source), frozenset(), frozenset())
+    assert [line for line, _ in _calls(module)] == [2, 3, 4, 5, 6, 7]
+
+
+CODE_FROM_DATA = {
+    "eval",
+    "exec",
+    "__import__",
+    "import_module",
+    "run_path",
+    "run_module",
+    "exec_module",
+    "loads_pickle",
+}
+
+
+@pytest.mark.parametrize("module", modules().values(), ids=lambda module: module.name)
+def test_data_never_becomes_code(module: Module) -> None:
+    assert not module.external & {"pickle", "marshal", "shelve", "runpy", "dill"}
+    if module.name == "patcher.cli":
+        return  # imports our own verbs from its own table
+    called = {
+        node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
+    }
+    assert not called & CODE_FROM_DATA
+
+
+@pytest.mark.parametrize("module", modules().values(), ids=lambda module: module.name)
+def test_no_shell(module: Module) -> None:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.keyword) and node.arg == "shell":
+            assert isinstance(node.value, ast.Constant)
+            assert not node.value.value
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            assert (node.value.id, node.attr) not in {("os", "system"), ("os", "popen")}
