@@ -1,32 +1,62 @@
-"""Plan: what applying patchsets to packages would do, as one value; nothing is written."""
+"""Plan: what applying patchsets to packages would do, as one value; nothing is written.
+
+Edits are planned against the bases, never against what a patchset left; what
+the journal holds decides between ``applicable`` and ``already-applied``. The
+steps: findings by operation, outcomes by group (``decide``), the journal,
+clashes between patchsets, the law, the self-check, the diff.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from patcher.arch import EMPTY, ArchSet
 from patcher.changes import Change
+from patcher.decide import Label, decide, group_outcome, label_of
 from patcher.edits import Edit
-from patcher.operations.base import Outcome
-from patcher.patchset.schema import Affects, Group, Patch, Patchset
+from patcher.errors import Exit, UsageError
+from patcher.journal import FileEntry, Owner
+from patcher.operations.base import Finding, Outcome
+from patcher.operations.registry import find
+from patcher.package.model import Package
+from patcher.patchset.schema import Affects, Group, Patch, Patchset, Place, Variant
+from patcher.tree import Tree
 
 
 class State(Protocol):
-    """What the journal knows of one package's files (patcher.journal publishes it)."""
+    """What the journal knows of one package's files (``engine.view.PackageView``)."""
 
-    def base(self, path: str) -> bytes | None:
-        """The file's bytes at its first apply; None when no patchset has touched it."""
-
-    def edits_of_others(self, path: str, patchset: str) -> tuple[Edit, ...]:
-        """Edits of every other applied patchset, against the base."""
-
-    def edits_of(self, path: str, patchset: str) -> tuple[Edit, ...]:
-        """Edits of this patchset as they were applied."""
+    def entry(self, path: str) -> FileEntry | None:
+        """The file's composition when ours is on the disk."""
 
     def groups_of(self, patchset: str) -> frozenset[str]:
         """Ids of this patchset's applied groups."""
+
+    def tree(self) -> Tree:
+        """The package as if none of our patches were applied."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One package to plan for. ``target`` is what the user's device is built as, if known."""
+
+    package: Package
+    state: State
+    target: ArchSet = EMPTY
+
+    @property
+    def base(self) -> Tree:
+        return self.state.tree()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A patchset and the groups named for it; none named means its default groups."""
+
+    patchset: Patchset
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +71,7 @@ class PatchPlan:
     changes: tuple[Change, ...] = ()
     asked: ArchSet = EMPTY
     effective: ArchSet = EMPTY
+    looked_at: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -52,7 +83,9 @@ class PatchPlan:
 
     @property
     def files(self) -> tuple[str, ...]:
-        return tuple(sorted({*self.edits, *(change.path for change in self.changes)}))
+        """What it changes; for a patch that changes nothing, what it looked at."""
+        changed = {*self.edits, *(change.path for change in self.changes)}
+        return tuple(sorted(changed or self.looked_at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +102,14 @@ class GroupPlan:
     def id(self) -> str:
         return self.group.id
 
+    @property
+    def writes(self) -> bool:
+        """True when this group's edits belong into the composition."""
+        return self.selected and self.outcome in (Outcome.APPLICABLE, Outcome.ALREADY_APPLIED)
+
+    def refuse(self, outcome: Outcome, reason: str) -> GroupPlan:
+        return replace(self, outcome=outcome, reason=reason)
+
 
 @dataclass(frozen=True, slots=True)
 class PatchsetPlan:
@@ -77,27 +118,168 @@ class PatchsetPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class PackagePlan:
-    """The changes to one package: ready to write, against what is on disk now."""
-
-    name: str
-    changes: tuple[Change, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
-    """One invocation's plan. ``diff`` is git-apply-able and grouped by patch."""
+    """One invocation's plan."""
 
     patchsets: tuple[PatchsetPlan, ...]
-    packages: tuple[PackagePlan, ...]
-    diff: str
-
-    @property
-    def changed(self) -> bool:
-        return any(package.changes for package in self.packages)
 
     @property
     def refused(self) -> tuple[GroupPlan, ...]:
         """Selected groups that cannot go through."""
         return tuple(group for patchset in self.patchsets for group in patchset.groups
                      if group.selected and group.outcome.refused)
+
+    @property
+    def changed(self) -> bool:
+        """True when some selected group would change something."""
+        return any(group.selected and group.outcome is Outcome.APPLICABLE
+                   for patchset in self.patchsets for group in patchset.groups)
+
+    @property
+    def exit(self) -> Exit:
+        return Exit.REFUSED if self.refused else Exit.DONE
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages that selected groups look at, in order of mention."""
+        names = (patch.package for patchset in self.patchsets for group in patchset.groups
+                 if group.selected for patch in group.patches)
+        return tuple(dict.fromkeys(names))
+
+
+Subjects = Callable[[str], Subject]
+Check = Callable[[Patchset, GroupPlan, Subjects], GroupPlan]
+
+
+def plan(requests: Sequence[Request], subjects: Subjects,
+         checks: Sequence[Check] = ()) -> Plan:
+    """Plan all requests. ``subjects`` gives the package of a name (and may raise PackageNotFound).
+
+    Every group is looked at, so that a reader sees what else there is; only
+    selected ones count. ``checks`` see each selected group that would change
+    something, in order, and may refuse it. Raises UsageError for a group that
+    does not exist.
+    """
+    plans = []
+    for request in requests:
+        selected = _selection(request)
+        groups = []
+        for group in request.patchset.groups:
+            planned = _group(request, group, subjects, selected)
+            for check in checks:
+                if planned.selected and planned.outcome is Outcome.APPLICABLE:
+                    planned = check(request.patchset, planned, subjects)
+            groups.append(planned)
+        plans.append(PatchsetPlan(request.patchset, tuple(groups)))
+    return Plan(tuple(plans))
+
+
+def _selection(request: Request) -> frozenset[str]:
+    """The chosen groups and those of the same document that they require."""
+    known = {group.id: group for group in request.patchset.groups}
+    for name in request.groups:
+        if name not in known:
+            raise UsageError(f"patchset {request.patchset.name} has no group {name!r}",
+                             next_step=f"its groups: {', '.join(known)}")
+    chosen, queue = set[str](), list(request.groups or request.patchset.default_groups)
+    while queue:
+        name = queue.pop()
+        if name not in chosen:
+            chosen.add(name)
+            queue += [needed for needed in known[name].requires if needed in known]
+    return frozenset(chosen)
+
+
+def _group(request: Request, group: Group, subjects: Subjects,
+           selected: frozenset[str]) -> GroupPlan:
+    patchset = request.patchset
+    subject = subjects(group.package or patchset.package)
+    chosen = group.id in selected
+    misplaced = _misplaced(group, subject)
+    if misplaced:
+        named = group.id in request.groups
+        return GroupPlan(group, Outcome.UNSUPPORTED, misplaced, (), chosen and named)
+    lists = [v.patches for v in _by_label(group, subject.package.version)] or [group.patches]
+    candidates = [_with_patches(patchset, group, patches, subjects, subject.package.version)
+                  for patches in lists]
+    best = min(candidates, key=lambda plan: (plan.outcome.refused,
+                                             plan.outcome is Outcome.NOT_NEEDED))
+    best = replace(best, selected=chosen)
+    wrong = _wrong_target(group, subject) or _unmet(patchset, group, subject)
+    if wrong and best.outcome is Outcome.APPLICABLE:
+        return best.refuse(Outcome.UNSUPPORTED, wrong)
+    return best
+
+
+def _by_label(group: Group, version: str | None) -> list[Variant]:
+    """The variants, those written for this version first; gates choose among them."""
+    return sorted(group.variants, key=lambda variant:
+                  label_of(version, variant.versions, None) is not Label.INSIDE)
+
+
+def _with_patches(patchset: Patchset, group: Group, patches: Sequence[Patch], subjects: Subjects,
+                  version: str | None) -> GroupPlan:
+    """Findings, decisions, and what the journal already has, for one list of patches."""
+    names = [patchset.package_of(group, patch) for patch in patches]
+    findings = [find(patch.operation, subjects(name).base)
+                for patch, name in zip(patches, names, strict=True)]
+    decision = decide(group, patches, findings, version)
+    plans = [_patch(patch, name, finding, *outcome)
+             for patch, name, finding, outcome
+             in zip(patches, names, findings, decision.patches, strict=True)]
+    owners = [Owner(patchset.name, group.id, patch.id) for patch in patches]
+    plans = [_ask_journal(plan, owner, subjects(plan.package).state)
+             for plan, owner in zip(plans, owners, strict=True)]
+    outcome, reason = group_outcome(patches, [(plan.outcome, plan.reason) for plan in plans])
+    return GroupPlan(group, outcome, reason, tuple(plans))
+
+
+def _patch(patch: Patch, package: str, finding: Finding, outcome: Outcome,
+           reason: str) -> PatchPlan:
+    applicable = outcome is Outcome.APPLICABLE
+    return PatchPlan(patch, package, outcome, reason, finding.edits if applicable else {},
+                     finding.changes if applicable else (), finding.asked, finding.effective,
+                     finding.files)
+
+
+def _ask_journal(plan: PatchPlan, owner: Owner, state: State) -> PatchPlan:
+    """Applicable becomes already-applied when the journal holds exactly these edits."""
+    if plan.outcome is not Outcome.APPLICABLE:
+        return plan
+    entries = {path: state.entry(path) for path in plan.files}
+    ours = all(entry is not None and (entry.edits.get(owner) == plan.edits[path]
+                                      if path in plan.edits else owner in entry.wants)
+               for path, entry in entries.items())
+    return replace(plan, outcome=Outcome.ALREADY_APPLIED) if ours else plan
+
+
+def _misplaced(group: Group, subject: Subject) -> str:
+    if group.applies_to is None:
+        return ""
+    here = Place.SOURCE_TREE if subject.package.source_tree else Place.SITE_PACKAGES
+    return "" if group.applies_to is here else f"is for a {group.applies_to.value}, this is not one"
+
+
+def _wrong_target(group: Group, subject: Subject) -> str:
+    if not group.for_ or subject.target <= group.for_:
+        return ""
+    return f"may be applied for {group.for_} only, not for {subject.target}"
+
+
+def _unmet(patchset: Patchset, group: Group, subject: Subject) -> str:
+    """A required group of another patchset that is not applied."""
+    for name in group.requires:
+        other, _, needed = name.rpartition("/")
+        if other and needed not in subject.state.groups_of(other):
+            return f"requires {name}, which is not applied"
+    return ""
+
+
+def edits_by_path(patches: Iterable[PatchPlan], package: str) -> dict[str, tuple[Edit, ...]]:
+    """All edits of these patches to one package, by path."""
+    found: dict[str, set[Edit]] = {}
+    for patch in patches:
+        if patch.package == package:
+            for path, edits in patch.edits.items():
+                found.setdefault(path, set()).update(edits)
+    return {path: tuple(sorted(edits)) for path, edits in found.items()}

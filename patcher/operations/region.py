@@ -44,19 +44,13 @@ def without_code(path: str, data: bytes) -> list[Span]:
 
 
 def _python_comments(data: bytes) -> Iterator[Span]:
-    position = 0
-    lines = data.splitlines(keepends=True)
-    starts = [0]
-    for line in lines:
-        position += len(line)
-        starts.append(position)
+    starts = _line_starts(data)
     try:
         for token in tokenize.tokenize(io.BytesIO(data).readline):
             if token.type == tokenize.COMMENT:
                 row, column = token.start
-                lead = token.line[:column].encode("utf-8", "surrogateescape")
-                start = starts[row - 1] + len(lead)
-                yield Span(start, start + len(token.string.encode("utf-8", "surrogateescape")))
+                start = starts[row - 1] + len(token.line[:column].encode())
+                yield Span(start, start + len(token.string.encode()))
     except (tokenize.TokenError, SyntaxError, IndexError):
         return
 
@@ -79,7 +73,14 @@ def line_of(data: bytes, offset: int) -> int:
 
 
 def _line_starts(data: bytes) -> list[int]:
-    return [0, *(match.end() for match in re.finditer(rb"\r\n|\r|\n", data))]
+    first = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+    return [first, *(match.end() for match in re.finditer(rb"\r\n|\r|\n", data))]
+
+
+def offsets_of(data: bytes, node: ast.stmt | ast.expr) -> tuple[int, int]:
+    """The byte offsets of a syntax node."""
+    span = _ast_span(node, _line_starts(data))
+    return span.start, span.end
 
 
 def _ast_span(node: ast.stmt | ast.expr, lines: list[int]) -> Span:

@@ -61,11 +61,12 @@ def read_object(kind: type[T], value: Any, path: str, problems: Problems,
         return cast(T, _FAILED)
     values = dict(extra or {})
     keys = {key_of(f): f for f in fields(kind) if f.name not in values}  # type: ignore[arg-type]
+    hints = annotations_of(cast(Hashable, kind))
     _unknown_keys(value, (*keys, *also), path, problems)
     for key, field in keys.items():
         inner = f"{path}.{key}" if path else key
         if key in value:
-            values[field.name] = read(annotations_of(cast(Hashable, kind))[field.name], value[key], inner, problems)
+            values[field.name] = read(hints[field.name], value[key], inner, problems)
         elif field.default is MISSING and field.default_factory is MISSING:
             values[field.name] = problems.add(path, f"{key!r} is required")
     return cast(T, _FAILED) if _FAILED in values.values() else kind(**values)
