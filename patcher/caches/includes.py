@@ -22,9 +22,13 @@ _MAX_FILES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """The files reached; not ``complete`` when an include's name is a macro."""
+    """The files reached and the names found in no folder.
+
+    Not ``complete`` when an include's name is a macro.
+    """
 
     files: frozenset[str]
+    missing: frozenset[str]
     complete: bool
 
 
@@ -43,18 +47,21 @@ class Includes:
         """
         seen = {source}
         stack = [source]
+        missing: set[str] = set()
         complete = True
         while stack and len(seen) < _MAX_FILES:
             here = stack.pop()
             for quoted, name in self._of(here):
                 complete = complete and name != ""
                 beside = (os.path.dirname(here),) if quoted else ()
-                for folder in (*beside, *folders):
-                    path = os.path.normpath(os.path.join(folder, name))
-                    if path not in seen and self._is_file(path):
-                        seen.add(path)
-                        stack.append(path)
-        return Closure(frozenset(seen), complete and not stack)
+                paths = [os.path.normpath(os.path.join(folder, name))
+                         for folder in (*beside, *folders)] if name else []
+                found = {path for path in paths if self._is_file(path)}
+                if name and not found:
+                    missing.add(name)
+                stack += found - seen
+                seen |= found
+        return Closure(frozenset(seen), frozenset(missing), complete and not stack)
 
     def _of(self, path: str) -> tuple[tuple[bool, str], ...]:
         """The directives of a file as (quoted, name); an include by macro has the name ""."""
