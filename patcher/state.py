@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patcher.atomic import TEMPORARY, canonical_json, write_atomic
+from patcher.atomic import TEMPORARY, canonical_json, sync_folder, write_atomic
 from patcher.engine.codec import from_json, to_json
 from patcher.errors import InputError, Refused
 from patcher.journal import Journal
@@ -92,6 +92,8 @@ class StateHome:
     def journal(self) -> Journal:
         """What is applied; an empty journal when there is no home. Needs no lock."""
         document = self._load("journal.json")
+        if self.committed() is not None:  # the next journal counts from the commit on
+            document = self._load("journal.next.json") or self._load("journal.json")
         if document is None:
             return Journal()
         if document.get("environment") != self._identity():
@@ -102,16 +104,47 @@ class StateHome:
     def write_journal(self, journal: Journal) -> None:
         self._write("journal.json", {"environment": self._identity(), **to_json(journal)})
 
-    def record(self) -> dict[str, Any] | None:
-        """The record of a transaction that has not ended; None when there is none."""
-        return self._load("transaction.json")
+    def next_journal(self) -> Journal:
+        """The journal that an unfinished transaction aims at; raises InputError without one."""
+        document = self._load("journal.next.json")
+        return from_json(document or {}, str(self.path / "journal.next.json"))
 
-    def write_record(self, record: Mapping[str, Any]) -> None:
-        self._write("transaction.json", record)
+    def write_next_journal(self, journal: Journal) -> None:
+        self._write("journal.next.json", {"environment": self._identity(), **to_json(journal)})
 
-    def clear_record(self) -> None:
+    def promote_journal(self) -> None:
+        """Put the next journal in place; doing it twice is harmless."""
         with suppress(FileNotFoundError):
-            os.unlink(self.path / "transaction.json")
+            os.replace(self.path / "journal.next.json", self.path / "journal.json")
+            sync_folder(self.path)
+
+    def intent(self) -> dict[str, Any] | None:
+        """The record of a transaction that was not committed."""
+        return self._load("intent.json")
+
+    def write_intent(self, record: Mapping[str, Any]) -> None:
+        self._write("intent.json", record)
+
+    def forget_intent(self) -> None:
+        """The transaction never was; the intent goes first, it is what recovery looks for."""
+        for name in ("intent.json", "journal.next.json"):
+            with suppress(FileNotFoundError):
+                os.unlink(self.path / name)
+        sync_folder(self.path)
+
+    def commit(self) -> None:
+        """The commit point: before this rename all rolls back, after it all rolls forward."""
+        os.replace(self.path / "intent.json", self.path / "committed.json")
+        sync_folder(self.path)
+
+    def committed(self) -> dict[str, Any] | None:
+        """The record of a committed transaction that was not finished."""
+        return self._load("committed.json")
+
+    def forget_commit(self) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self.path / "committed.json")
+        sync_folder(self.path)
 
     def original(self, sha256: str) -> bytes:
         """Stored bytes by their hash, verified; raises Refused when damaged or gone."""
@@ -140,8 +173,8 @@ class StateHome:
         for place in (self.path / "originals").iterdir():
             if place.name not in needed:
                 os.unlink(place)
-        for place in self.path.glob(f"{TEMPORARY}*"):
-            os.unlink(place)
+        for place in (*self.path.glob(f"{TEMPORARY}*"), self.path / "journal.next.json"):
+            place.unlink(missing_ok=True)
 
     def _identity(self) -> str:
         return os.path.relpath(self.anchor, os.path.realpath(self.path))

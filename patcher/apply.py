@@ -1,0 +1,175 @@
+"""The only module that writes into a target: carries out steps, forward or back.
+
+A file is written beside its place, flushed, given the mode, owner and labels of
+what it replaces, and renamed over it. So nobody ever sees half a file, a hard
+link shared with an installer's cache keeps its bytes, and a link is replaced
+instead of followed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from patcher.atomic import sync_folder
+from patcher.engine.pyc import compiled_copies
+from patcher.engine.request import Step
+from patcher.engine.target import is_now, writable_place
+from patcher.errors import Conflict
+from patcher.journal import Kind, Shape
+from patcher.state import StateHome
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes for one transaction; its ``id`` marks its temporary files."""
+
+    home: StateHome
+    id: str
+    content: Callable[[str], bytes]
+
+    def prepare(self, steps: Sequence[Step]) -> None:
+        """Make new folders and write every new file beside its place.
+
+        A full disk or a read-only folder shows here, before any file changed.
+        """
+        for step in steps:
+            place = self._place(step)
+            if step.makes_folder:
+                os.mkdir(place, step.after.mode)
+            elif step.after.kind in (Kind.FILE, Kind.LINK) and step.before.kind is not Kind.MOVED:
+                self._write_beside(place, step.after)
+
+    def carry_out(self, steps: Sequence[Step]) -> None:
+        """Make the prepared steps; raises Conflict when something else stands there by now."""
+        for step in steps:
+            place = self._place(step)
+            if step.makes_folder:
+                continue
+            if not step.drops_folder and not is_now(place, step.before):
+                raise Conflict("changed while it was being patched", where=str(place),
+                               next_step="run the same command again")
+            self._change(step, place)
+        self._sync(steps)
+
+    def settle(self, steps: Sequence[Step]) -> list[Step]:
+        """Bring every step to its ``after``, wherever a crash left it; returns what is neither.
+
+        What is neither old nor new is somebody else's, and is not touched.
+        """
+        self._discard(steps)
+        foreign = []
+        for step in steps:
+            place = self._place(step)
+            if is_now(place, step.after):
+                self._forget_compiled(place)
+            elif is_now(place, step.before):
+                self._change(step, place)
+            elif not (step.makes_folder or step.drops_folder):
+                foreign.append(step)
+        self._sync(steps)
+        return foreign
+
+    def _change(self, step: Step, place: Path) -> None:
+        before, after = step.before, step.after
+        if step.makes_folder:
+            os.mkdir(place, after.mode)
+        elif step.drops_folder:
+            with suppress(OSError):  # somebody keeps files there: then it is theirs
+                os.rmdir(place)
+        elif after.kind is Kind.MOVED:
+            _move(place, place.parent / after.target)
+        elif before.kind is Kind.MOVED:
+            _move(place.parent / before.target, place)
+        elif after.kind is Kind.ABSENT:
+            os.unlink(place)
+        else:
+            beside = self._beside(place)
+            if not os.path.lexists(beside):
+                self._write_beside(place, after)
+            if after.kind is Kind.FILE:
+                os.utime(beside)  # builders compare times: nothing built before may look newer
+            os.replace(beside, place)
+        self._forget_compiled(place)
+
+    def _write_beside(self, place: Path, shape: Shape) -> None:
+        beside = self._beside(place)
+        if shape.kind is Kind.LINK:
+            os.symlink(shape.target, beside)
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        handle = os.open(beside, flags, 0o600)
+        try:
+            with os.fdopen(handle, "wb", closefd=False) as file:
+                file.write(self.content(shape.sha256))
+            _dress(handle, place, shape.mode)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def _forget_compiled(self, source: Path) -> None:
+        for compiled in compiled_copies(source):
+            with suppress(FileNotFoundError):
+                os.unlink(compiled)
+        if source.suffix == ".py" and not source.exists():
+            with suppress(OSError):
+                os.rmdir(source.parent / "__pycache__")
+
+    def _sync(self, steps: Iterable[Step]) -> None:
+        for folder in sorted({self._place(step).parent for step in steps}):
+            with suppress(FileNotFoundError):
+                sync_folder(folder)
+
+    def _discard(self, steps: Iterable[Step]) -> None:
+        """Remove temporary files that a failed or killed transaction left behind."""
+        for folder in sorted({self._place(step).parent for step in steps}):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                for name in os.listdir(folder):
+                    if name.startswith(f".smp-{self.id}-"):
+                        os.unlink(folder / name)
+
+    def _place(self, step: Step) -> Path:
+        return writable_place(self.home.root(step.key.root), step.place)
+
+    def _beside(self, place: Path) -> Path:
+        # short, so that a name near the file system's limit still has a neighbour
+        mark = hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]
+        return place.parent / f".smp-{self.id}-{mark}"
+
+
+def _move(old: Path, new: Path) -> None:
+    if os.path.lexists(new):  # a rename would silently replace it
+        raise Conflict("in the way of a file to be set aside", where=str(new),
+                       next_step="remove it")
+    os.rename(old, new)
+
+
+def _dress(handle: int, place: Path, mode: int) -> None:
+    """Give a new file the mode, owner and labels of what stands at ``place``, as far as allowed."""
+    try:
+        info = os.lstat(place)
+    except FileNotFoundError:
+        info = None
+    if info is not None and stat.S_ISREG(info.st_mode):
+        mode = stat.S_IMODE(info.st_mode)
+        for name in _labels(place):
+            with suppress(OSError):
+                os.setxattr(handle, name, os.getxattr(place, name, follow_symlinks=False))
+    owner = info or os.lstat(place.parent)
+    mine = os.fstat(handle)
+    if (owner.st_uid, owner.st_gid) != (mine.st_uid, mine.st_gid):
+        with suppress(PermissionError):
+            os.fchown(handle, owner.st_uid, owner.st_gid)
+    os.fchmod(handle, mode)
+
+
+def _labels(place: Path) -> list[str]:
+    try:
+        return os.listxattr(place, follow_symlinks=False)
+    except OSError:  # a file system without extended attributes
+        return []
