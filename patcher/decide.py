@@ -49,7 +49,7 @@ def label_of(version: str | None, versions: str, fixed_in: str | None) -> Label:
         known = Version(version or "")
     except InvalidVersion:
         return Label.NONE
-    if known.local and "unknown" in known.local or known.release == (0, 0, 0):
+    if "unknown" in (known.local or "") or not any(known.release):
         return Label.NONE
     if fixed_in is not None and known >= Version(fixed_in):
         return Label.FIXED

@@ -176,7 +176,7 @@ def plan(requests: Sequence[Request], subjects: Subjects,
 
 def _selection(request: Request) -> frozenset[str]:
     """The chosen groups and those of the same document that they require."""
-    known = {group.id: group for group in request.patchset.groups}
+    known: dict[str, Group] = {group.id: group for group in request.patchset.groups}
     for name in request.groups:
         if name not in known:
             raise UsageError(f"patchset {request.patchset.name} has no group {name!r}",

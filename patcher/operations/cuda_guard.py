@@ -75,52 +75,21 @@ def trimmed(edit: Edit, old: bytes) -> Edit:
 
 def find(operation: CudaGuard, source: Source) -> Finding:
     """The edits for every matching arm, or why there are none."""
-    asked, files = operation.open or operation.close, (operation.file,)
-    effective = opening.cells(asked)
-
-    def answer(outcome: Outcome, reason: str, edits: tuple[Edit, ...] = (),
-               evidence: Evidence = Evidence.GATES) -> Finding:
-        made = {operation.file: edits} if edits else {}
-        return Finding(outcome, reason, made, (), asked, effective, evidence, files)
-
+    asked = operation.open or operation.close
+    request = _Request(operation, asked, opening.cells(asked))
     try:
         data = source.read(operation.file)
     except FileNotFoundError:
-        return answer(Outcome.MISSING, f"{operation.file} is not in this package")
+        return request.answer(Outcome.MISSING, f"{operation.file} is not in this package")
     old = opening.table(operation.condition)
     if old is None or not opening.mentions_arch(operation.condition):
-        return answer(Outcome.CONFLICT, f"{operation.file}: the architecture does not decide "
-                      f"{operation.condition!r} by itself; patch the gate that defines its macros")
-    wanted = old.opened(effective) if operation.open else old.closed(effective)
+        return request.conflict(f"the architecture does not decide {operation.condition!r} by "
+                                "itself; patch the gate that defines its macros")
+    wanted = old.opened(request.effective) if operation.open else old.closed(request.effective)
     if wanted == old:
-        return answer(Outcome.CONFLICT, f"{operation.condition!r} already has the asked worlds: "
-                      "this anchor cannot be right")
-    return _judge(operation, data, old, wanted, effective, answer)
-
-
-def _judge(operation: CudaGuard, data: bytes, old: opening.Table, wanted: opening.Table,
-           effective: ArchSet, answer: object) -> Finding:
-    assert callable(answer)
-    from patcher.cuda.directives import normalise
-
-    key, name = normalise(operation.condition), operation.file
-    found = list(_inside(operation, data))
-    matching = [arm for arm in found if normalise(arm.condition) == key]
-    if len(matching) == operation.count:
-        return _edit(operation, matching, effective, answer)
-    if matching:
-        return answer(Outcome.CONFLICT, f"{name}: {len(matching)} conditions match (lines "
-                      f"{_lines(matching)}), expected {operation.count}; not applied")
-    respelled = [arm for arm in found if opening.table(arm.condition, old.atoms) == old]
-    if respelled:
-        return answer(Outcome.CONFLICT, f"{name}: no condition matches, but lines "
-                      f"{_lines(respelled)} still exclude the asked targets; not applied")
-    opened = [arm for arm in found if opening.table(arm.condition, wanted.atoms) == wanted]
-    if opened:
-        return answer(Outcome.NOT_NEEDED, f"{name}: {len(opened)} such conditions (lines "
-                      f"{_lines(opened)}) have the asked worlds")
-    return answer(Outcome.CONFLICT, f"{name}: no condition matches; not applied",
-                  evidence=Evidence.ABSENCE)
+        return request.conflict(f"{operation.condition!r} already has the asked worlds: "
+                                "this anchor cannot be right")
+    return request.judge(list(_inside(operation, data)), old, wanted)
 
 
 def _inside(operation: CudaGuard, data: bytes) -> Iterator[Arm]:
@@ -130,21 +99,57 @@ def _inside(operation: CudaGuard, data: bytes) -> Iterator[Arm]:
     return (arm for arm in arms(data) if inside(arm.span, spans))
 
 
-def _edit(operation: CudaGuard, matching: list[Arm], effective: ArchSet,
-          answer: object) -> Finding:
-    assert callable(answer)
-    rewrite = opening.open_condition if operation.open else opening.close_condition
-    edits: list[Edit] = []
-    new: dict[str, str | None] = {}
-    for arm in matching:
-        if arm.condition not in new:
-            new[arm.condition] = rewrite(arm.condition, effective)
-        text = new[arm.condition]
-        if text is None:
-            return answer(Outcome.CONFLICT, f"{operation.file}:{arm.line}: no edit of "
-                          f"{arm.condition!r} changes the asked targets and nothing else")
-        edits += arm.edits(text)
-    return answer(Outcome.APPLICABLE, "", tuple(edits))
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is asked of which file, and the answer to it."""
+
+    operation: CudaGuard
+    asked: ArchSet
+    effective: ArchSet
+
+    def answer(self, outcome: Outcome, reason: str, edits: tuple[Edit, ...] = (),
+               evidence: Evidence = Evidence.GATES) -> Finding:
+        made: dict[str, tuple[Edit, ...]] = {self.operation.file: edits} if edits else {}
+        return Finding(outcome, reason, made, (), self.asked, self.effective, evidence,
+                       (self.operation.file,))
+
+    def conflict(self, reason: str, evidence: Evidence = Evidence.GATES) -> Finding:
+        place = f"{self.operation.file} {self.operation.within}".strip()
+        return self.answer(Outcome.CONFLICT, f"{place}: {reason}; not applied", evidence=evidence)
+
+    def judge(self, found: list[Arm], old: opening.Table, wanted: opening.Table) -> Finding:
+        from patcher.cuda.directives import normalise
+
+        key = normalise(self.operation.condition)
+        matching = [arm for arm in found if normalise(arm.condition) == key]
+        if len(matching) == self.operation.count:
+            return self.rewrite(matching)
+        if matching:
+            return self.conflict(f"{len(matching)} conditions match (lines {_lines(matching)}), "
+                                 f"expected {self.operation.count}")
+        respelled = [arm for arm in found if opening.table(arm.condition, old.atoms) == old]
+        if respelled:
+            return self.conflict(f"no condition matches, but lines {_lines(respelled)} still "
+                                 "exclude the asked targets")
+        opened = [arm for arm in found if opening.table(arm.condition, wanted.atoms) == wanted]
+        if opened:
+            return self.answer(Outcome.NOT_NEEDED, f"{self.operation.file}: {len(opened)} such "
+                               f"conditions (lines {_lines(opened)}) have the asked worlds")
+        return self.conflict("no condition matches", Evidence.ABSENCE)
+
+    def rewrite(self, matching: list[Arm]) -> Finding:
+        change = opening.open_condition if self.operation.open else opening.close_condition
+        edits: list[Edit] = []
+        new: dict[str, str | None] = {}
+        for arm in matching:
+            if arm.condition not in new:
+                new[arm.condition] = change(arm.condition, self.effective)
+            text = new[arm.condition]
+            if text is None:
+                return self.conflict(f"line {arm.line}: no edit of {arm.condition!r} changes the "
+                                     "asked targets and nothing else")
+            edits += arm.edits(text)
+        return self.answer(Outcome.APPLICABLE, "", tuple(edits))
 
 
 def _lines(found: list[Arm]) -> str:
