@@ -1,0 +1,86 @@
+"""Do the symbols one library asks for exist in those that should provide them?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from patcher.binary.demangle import demangle
+from patcher.binary.dynamic import Dynamic
+
+# Mangled names that belong to torch and c10; others (CUDA, libc) are the loader's business.
+TORCH_SYMBOL = re.compile(
+    r"_Z(?:N[KVrO]*|T[VISv0-9]*N?|GV)?K?(?:3c10|2at|5torch|6caffe2)|aoti_torch_|torch_|c10_"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MissingSymbol:
+    """A strong reference nobody defines; ``nearest`` are demangled look-alikes that exist.
+
+    ``difference`` says in words how the nearest differs, "" when there is none.
+    """
+
+    symbol: str
+    readable: str
+    nearest: tuple[str, ...]
+    difference: str
+
+
+def missing_symbols(user: Dynamic, providers: Iterable[Dynamic]) -> list[MissingSymbol]:
+    """Strong torch-like references of ``user`` that no provider defines."""
+    provided = frozenset[str]().union(*(p.defined for p in providers))
+    lost = sorted(s for s in user.undefined - provided if TORCH_SYMBOL.match(s))
+    return [_explain(symbol, provided) for symbol in lost]
+
+
+def _explain(symbol: str, provided: frozenset[str]) -> MissingSymbol:
+    readable = demangle(symbol)
+    name, parameters = split_signature(readable)
+    prefix = symbol[: min(24, len(symbol) // 2)]  # holds the name's start, not the parameters
+    nearest, difference = [], ""
+    for candidate in sorted(c for c in provided if c.startswith(prefix)):
+        text = demangle(candidate)
+        other, others = split_signature(text)
+        if other == name and others != parameters:
+            nearest.append(text)
+            difference = difference or describe_difference(parameters, others)
+    return MissingSymbol(symbol, readable, tuple(nearest), difference)
+
+
+def split_signature(readable: str) -> tuple[str, tuple[str, ...]]:
+    """``f(int, char const*)`` as its qualified name and parameter types."""
+    depth = 0
+    start = -1
+    for index, character in enumerate(readable):
+        if character == "(" and depth == 0:
+            if readable.startswith("(anonymous namespace)", index):
+                continue
+            start = index
+            break
+        depth += {"<": 1, ">": -1}.get(character, 0)
+    if start < 0:
+        return readable, ()
+    inner = readable[start + 1: readable.rfind(")")]
+    parts, depth, current = [], 0, ""
+    for character in inner:
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            parts.append(current.strip())
+            current = ""
+        else:
+            current += character
+    return readable[:start], tuple(p for p in (*parts, current.strip()) if p)
+
+
+def describe_difference(expected: tuple[str, ...], provided: tuple[str, ...]) -> str:
+    """Where two parameter lists part: ``parameter 1: int expected, unsigned int provided``."""
+    for index, (want, have) in enumerate(zip(expected, provided, strict=False), 1):
+        if want != have:
+            return f"parameter {index}: {want} expected, {have} provided"
+    if len(expected) == len(provided):
+        return ""
+    if len(provided) > len(expected):
+        return f"one more parameter provided: {provided[len(expected)]}"
+    return f"one less parameter provided: {expected[len(provided)]}"

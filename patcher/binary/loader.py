@@ -1,0 +1,126 @@
+"""Find the libraries a shared object needs, as the dynamic loader would.
+
+Order, per ld.so(8): SONAMEs already loaded; DT_RPATH of the object and of its
+loaders, unless the object has DT_RUNPATH; LD_LIBRARY_PATH; DT_RUNPATH of the
+object; the loader's cache; the default folders. ``$ORIGIN`` is the folder of
+the object's real path. Nothing is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patcher.binary.dynamic import Dynamic, read_dynamic
+from patcher.errors import PatcherError
+
+_DEFAULTS = ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
+             "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
+_CACHE_LINE = re.compile(r"^\s*(\S+) \(([^)]*)\) => (\S+)$", re.M)
+_MAX_OBJECTS = 2000  # a closure larger than this is not a real process
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A needed library that the loader would not find; ``asker`` is who needs it."""
+
+    name: str
+    asker: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """What would be loaded, by SONAME, and what would be missing."""
+
+    loaded: Mapping[str, Dynamic]
+    missing: tuple[Unresolved, ...]
+
+
+def ld_cache() -> dict[str, Path]:
+    """SONAME to file from the loader's cache; empty where there is no ldconfig."""
+    for tool in ("/sbin/ldconfig", "/usr/sbin/ldconfig", "ldconfig"):
+        try:
+            run = subprocess.run([tool, "-p"], capture_output=True, text=True, check=False,
+                                 timeout=20)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        found: dict[str, Path] = {}
+        for name, kind, path in _CACHE_LINE.findall(run.stdout):
+            if "x86-64" in kind or "AArch64" in kind or "64bit" in kind:
+                found.setdefault(name, Path(path))
+        return found
+    return {}
+
+
+class Loader:
+    """One process image: objects are added in load order and stay loaded."""
+
+    def __init__(
+        self,
+        library_path: Sequence[str] = (),
+        cache: Mapping[str, Path] | None = None,
+        preloaded: Iterable[Path] = (),
+    ) -> None:
+        self._library_path = tuple(p for p in library_path if p)
+        self._cache = ld_cache() if cache is None else cache
+        self._loaded: dict[str, Dynamic] = {}
+        self._missing: list[Unresolved] = []
+        for path in preloaded:
+            self.load(path)
+
+    def load(self, path: Path) -> Closure:
+        """Load an object and everything it needs; raises InputError when it is no ELF file."""
+        root = read_dynamic(path.resolve())
+        self._loaded.setdefault(root.soname or path.name, root)
+        queue: list[tuple[Dynamic, tuple[Dynamic, ...]]] = [(root, ())]
+        while queue and len(self._loaded) < _MAX_OBJECTS:
+            asker, chain = queue.pop(0)
+            for name in asker.needed:
+                if name in self._loaded:
+                    continue
+                found = self._find(name, asker, chain)
+                if found is None:
+                    self._missing.append(Unresolved(name, asker.path))
+                    continue
+                self._loaded[name] = found
+                queue.append((found, (asker, *chain)))
+        return Closure(dict(self._loaded), tuple(self._missing))
+
+    def _find(self, name: str, asker: Dynamic, chain: tuple[Dynamic, ...]) -> Dynamic | None:
+        if "/" in name:
+            return self._open(Path(name))
+        for folder in self._folders(asker, chain):
+            if found := self._open(Path(folder) / name):
+                return found
+        if name in self._cache and (found := self._open(self._cache[name])):
+            return found
+        for folder in _DEFAULTS:
+            if found := self._open(Path(folder) / name):
+                return found
+        return None
+
+    def _folders(self, asker: Dynamic, chain: tuple[Dynamic, ...]) -> Iterable[str]:
+        if not asker.runpath:
+            for owner in (asker, *chain):
+                if not owner.runpath:
+                    yield from (_expand(p, owner.path) for p in owner.rpath)
+        yield from self._library_path
+        yield from (_expand(p, asker.path) for p in asker.runpath)
+
+    @staticmethod
+    def _open(path: Path) -> Dynamic | None:
+        if not path.is_file():
+            return None
+        try:
+            return read_dynamic(path.resolve())
+        except PatcherError:
+            return None  # the loader skips what is no library of this kind
+
+
+def _expand(folder: str, owner: Path) -> str:
+    origin = str(owner.resolve().parent)
+    return os.path.normpath(folder.replace("$ORIGIN", origin).replace("${ORIGIN}", origin))

@@ -1,0 +1,107 @@
+"""Dynamic symbols, load-time resolution and ABI gaps, against nm, ldd and gcc."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from patcher.binary.abi import describe_difference, missing_symbols, split_signature
+from patcher.binary.dynamic import read_dynamic
+from patcher.binary.loader import Loader
+from patcher.errors import InputError
+
+REAL = sorted(
+    {Path(p).resolve() for p in [sysconfig.get_config_var("LIBDIR") + "/libpython3.so"]}
+    | set(Path("/usr/lib").glob("*-linux-gnu/libstdc++.so.6"))
+    | set(Path("/usr/lib").glob("*-linux-gnu/libc.so.6"))
+    | set(Path(sys.prefix).glob("lib/python3*/site-packages/libcst/*.so"))
+)
+
+
+def nm(path: Path, *flags: str) -> list[list[str]]:
+    run = subprocess.run(["nm", "-D", *flags, path], capture_output=True, text=True, check=True)
+    return [line.split() for line in run.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("path", [p for p in REAL if p.is_file()], ids=lambda p: p.name)
+def test_symbols_equal_those_of_nm(path: Path) -> None:
+    dynamic = read_dynamic(path)
+    assert dynamic.defined == {row[-1].split("@")[0] for row in nm(path, "--defined-only")}
+    undefined = nm(path, "--undefined-only")
+    assert dynamic.undefined == {r[-1].split("@")[0] for r in undefined if r[-2] == "U"}
+    assert dynamic.weak >= {r[-1].split("@")[0] for r in undefined if r[-2] in "wv"}
+
+
+def build(folder: Path, name: str, source: str, *flags: str) -> Path:
+    unit, library = folder / f"{name}.cc", folder / f"lib{name}.so"
+    unit.write_text(source)
+    command = ["g++", "-shared", "-fPIC", "-o", library, unit, f"-Wl,-soname,{library.name}"]
+    subprocess.run([*command, *flags], check=True)
+    return library
+
+
+def test_a_changed_parameter_is_named(tmp_path: Path) -> None:
+    user = build(tmp_path, "user", "namespace c10 { void check(int, const char*); void gone(); }"
+                                   "void f() { c10::check(1, 0); c10::gone(); }")
+    new = build(tmp_path, "new", "namespace c10 { void check(unsigned, const char*) {} }")
+    old = build(tmp_path, "old", "namespace c10 { void check(int, const char*) {} void gone() {} }")
+    assert missing_symbols(read_dynamic(user), [read_dynamic(old)]) == []
+    gone, check = missing_symbols(read_dynamic(user), [read_dynamic(new)])
+    assert check.readable == "c10::check(int, char const*)"
+    assert check.difference == "parameter 1: int expected, unsigned int provided"
+    assert gone.readable == "c10::gone()" and not gone.nearest
+
+
+def test_weak_references_are_not_missing(tmp_path: Path) -> None:
+    user = build(tmp_path, "user", "namespace c10 { __attribute__((weak)) void maybe(); }"
+                                   "void f() { if (c10::maybe) c10::maybe(); }")
+    assert missing_symbols(read_dynamic(user), []) == []
+
+
+def test_the_loader_finds_what_ldd_finds(tmp_path: Path) -> None:
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    build(deep, "base", "int base() { return 1; }")
+    user = build(tmp_path, "user", "int base(); int f() { return base(); }",
+                 f"-L{deep}", "-lbase", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/deep")
+    lost = build(tmp_path, "lost", "int base(); int f() { return base(); }", f"-L{deep}", "-lbase")
+    assert Loader().load(user).missing == ()
+    assert [m.name for m in Loader().load(lost).missing] == ["libbase.so"]
+    assert "not found" in subprocess.run(["ldd", lost], capture_output=True, text=True).stdout
+    assert "not found" not in subprocess.run(["ldd", user], capture_output=True, text=True).stdout
+    assert Loader([str(deep)]).load(lost).missing == ()
+    assert Loader(preloaded=[deep / "libbase.so"]).load(lost).missing == ()
+
+
+def test_an_old_rpath_of_a_loader_serves_its_needs(tmp_path: Path) -> None:
+    """DT_RPATH is inherited by what an object loads, DT_RUNPATH is not (ld.so(8))."""
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    build(deep, "leaf", "int leaf() { return 1; }")
+    build(deep, "mid", "int leaf(); int mid() { return leaf(); }", f"-L{deep}", "-lleaf")
+    for tags, lost in (("--disable-new-dtags", []), ("--enable-new-dtags", ["libleaf.so"])):
+        top = build(tmp_path, "top", "int mid(); int f() { return mid(); }", f"-L{deep}", "-lmid",
+                    f"-Wl,{tags},-rpath,$ORIGIN/deep", "-Wl,--allow-shlib-undefined")
+        assert [m.name for m in Loader().load(top).missing] == lost
+        ldd = subprocess.run(["ldd", top], capture_output=True, text=True).stdout
+        assert ("libleaf.so => not found" in ldd) == bool(lost)
+
+
+@pytest.mark.parametrize("cut", [0, 10, 63, 64, 200, 1000])
+def test_truncated_files_are_refused_in_one_line(tmp_path: Path, cut: int) -> None:
+    whole = build(tmp_path, "whole", "int f() { return 1; }").read_bytes()
+    broken = tmp_path / "broken.so"
+    broken.write_bytes(whole[:cut])
+    with pytest.raises(InputError) as refusal:
+        read_dynamic(broken)
+    assert "broken.so" in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_signatures() -> None:
+    assert split_signature("a::b<c(int)>(d<e, f>, g)") == ("a::b<c(int)>", ("d<e, f>", "g"))
+    assert split_signature("a::x") == ("a::x", ())
+    assert describe_difference(("int",), ("int", "bool")) == "one more parameter provided: bool"
