@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from patcher import instructions
-from patcher.cuda.effects.classify import Source
+from patcher.arch import Target
+from patcher.cuda.directives import SourceFile as Directives
+from patcher.cuda.directives import parse
+from patcher.cuda.effects.classify import Live, Source
+from patcher.cuda.effects.live import live_lines
 from patcher.cuda.effects.tokens import blank_comments, comments
+from patcher.cuda.model import Context
 from patcher.errors import InputError
 from patcher.instructions import Hit
 from patcher.tree import Tree
@@ -22,6 +28,7 @@ class SourceFile:
 
     path: str
     data: bytes
+    _live: dict[tuple[int, int], tuple[Context, Live]] = field(default_factory=dict)
 
     @cached_property
     def source(self) -> Source:
@@ -58,6 +65,26 @@ class SourceFile:
                 if b"#" in line
             )
         return tuple(comments(self.data))
+
+    @cached_property
+    def directives(self) -> Directives:
+        """The file's ladders."""
+        return parse(self.data)
+
+    def comments_above(self, line: int) -> tuple[tuple[int, str], ...]:
+        """The few comments that could speak of a gate on this line."""
+        starts = [start for start, _ in self.comments]
+        last = bisect_right(starts, line)
+        return self.comments[max(0, last - 40) : last]
+
+    def live(self, context: Context, target: Target) -> Live:
+        """The lines a target compiles in one inclusion."""
+        key = (id(context), target.index)
+        found = self._live.get(key)
+        if found is None:
+            lines = live_lines(context, self.directives, target, self.source.line_count)
+            found = self._live[key] = context, lines  # the context is kept: its id stays its own
+        return found[1]
 
     def text(self, line: int) -> str:
         """A 1-based line, stripped."""

@@ -1,0 +1,178 @@
+"""Build layer: compiler flags that a module lacks, by what its units reach.
+
+A rule (``data/build_flags.json``) names a flag, the header that tests it, and
+the instructions it lets in. Which targets gain from it is asked of the walker.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from patcher.arch import DEVICE, EMPTY, ArchSet, Target, known_targets
+from patcher.cuda.effects.tokens import blank_comments
+from patcher.cuda.model import Configuration, TranslationUnit, UnitReport
+from patcher.gates import Cause, Effect, Evidence, Gate, Layer, Location, Severity, Worlds
+
+Walk = Callable[[TranslationUnit], UnitReport]  # with every arm's states
+Read = Callable[[str], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A flag that fills the functions of a header; see ``build_flags.json``."""
+
+    id: str
+    flag: str
+    value: str
+    header: str
+    copies: str
+    instructions: bytes
+    launch: tuple[bytes, ...]
+    why: str
+
+    @property
+    def option(self) -> str:
+        return f"-D{self.flag}={self.value}"
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """Every rule of the table."""
+    data = json.loads((Path(__file__).parent / "data" / "build_flags.json").read_text("utf-8"))
+    return tuple(
+        Rule(row["id"], row["flag"], row["value"], row["header"], row["copies"],
+             row["instructions"].encode(), tuple(word.encode() for word in row["launch"]),
+             row["why"])
+        for row in data["rules"]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """A module whose unit meets a rule and whose flags do not name its macro."""
+
+    rule: Rule
+    module: str
+    unit: TranslationUnit
+    number: int
+    header: str
+    launch: Evidence
+
+
+@dataclass
+class Observer:
+    """Looks at every walked unit; ``read`` gives a file's bytes."""
+
+    read: Read
+    found: dict[tuple[str, str], Lacking] = field(default_factory=dict)  # rule, module
+    units: dict[tuple[str, str], int] = field(default_factory=dict)
+    reached: set[str] = field(default_factory=set)  # headers and copies that some unit reaches
+    _launches: dict[tuple[str, str], Evidence | None] = field(default_factory=dict)
+
+    def observe(self, number: int, report: UnitReport) -> None:
+        """Note which modules of this unit lack a flag."""
+        defined = {name for name, _ in report.unit.configuration.defines}
+        for rule in rules():
+            self.reached.update(p for p in report.files if p.endswith("/" + rule.copies))
+            header = next((p for p in report.files if p.endswith("/" + rule.header)), None)
+            if header is None or rule.flag in defined:
+                continue
+            for module in report.unit.modules:
+                key = (rule.id, module)
+                self.units[key] = self.units.get(key, 0) | 1 << number
+                if key not in self.found:
+                    launch = self._launch(rule, header, report.files)
+                    if launch is not None:
+                        self.found[key] = Lacking(rule, module, report.unit, number, header, launch)
+
+    def _launch(self, rule: Rule, header: str, files: Iterable[str]) -> Evidence | None:
+        """Where the module's own code asks for the launch that needs the flag."""
+        library = header.removesuffix(rule.header)
+        for path in sorted(files):
+            if path.startswith(("/", library)):
+                continue
+            key = (rule.id, path)
+            if key not in self._launches:
+                self._launches[key] = _first(path, blank_comments(self.read(path)), rule.launch)
+            if self._launches[key] is not None:
+                return self._launches[key]
+        return None
+
+    def unreached(self, paths: Iterable[str]) -> Iterator[str]:
+        """Copies of a rule's header that no unit reaches."""
+        for rule in rules():
+            for path in paths:
+                if path.endswith("/" + rule.copies) and path not in self.reached:
+                    yield path
+
+
+def _first(path: str, code: bytes, words: tuple[bytes, ...]) -> Evidence | None:
+    for number, line in enumerate(code.split(b"\n"), 1):
+        if any(word in line for word in words):
+            return Evidence(path, number, line.decode("utf-8", "replace").strip())
+    return None
+
+
+def gate_of(lacking: Lacking, location: Location, within: str, target: Target, walk: Walk,
+            read: Read) -> Gate | None:
+    """The gate of a missing flag, None when the flag would change nothing for any target."""
+    rule = lacking.rule
+    plain = _filled(rule, lacking, walk, read, ())
+    flagged = _filled(rule, lacking, walk, read, ((rule.flag, rule.value),))
+    gained = flagged - plain
+    siblings = ArchSet.of(target.capability)
+    if not gained & siblings:
+        return None
+    evidence = [Evidence(lacking.launch.path, lacking.launch.line, rule.why)]
+    if target not in gained:
+        best = " or ".join((gained & siblings).names)
+        evidence.insert(0, Evidence(
+            lacking.header, 0, f"stays empty on {target} even with the flag: needs {best}"))
+    return Gate(
+        Layer.BUILD, rule.id, location, rule.option,
+        Worlds(open=plain, closed=DEVICE - plain),
+        excludes_target=True,
+        effect=Effect.SYNC,
+        cause=Cause.SOFTWARE if target in gained else Cause.HARDWARE,
+        severity=Severity.CRITICAL if target in gained else Severity.INFO,
+        evidence=(*evidence, lacking.launch),
+        within=within,
+        modules=(lacking.module,),
+        units=(lacking.unit.path,),
+        via=(lacking.unit.path, lacking.header),
+    )
+
+
+def _filled(rule: Rule, lacking: Lacking, walk: Walk, read: Read,
+            extra: tuple[tuple[str, str], ...]) -> ArchSet:
+    """The targets for which the header's functions hold their instructions."""
+    from patcher.cuda.directives import parse
+    from patcher.cuda.effects.live import live_lines
+
+    base = lacking.unit.configuration
+    configuration: Configuration = replace(
+        base, id=base.id + "".join(f"+{n}" for n, _ in extra), defines=(*base.defines, *extra)
+    )
+    unit = TranslationUnit(
+        f"@generated/{rule.id}/probe.cu", configuration,
+        content=f"#include <{rule.header}>\n".encode(),
+    )
+    report = walk(unit)
+    data = read(lacking.header)
+    lines = [number for number, line in enumerate(blank_comments(data).split(b"\n"), 1)
+             if rule.instructions in line]
+    filled = EMPTY
+    directives = parse(data)
+    for context in report.contexts.get(lacking.header, ()):
+        for candidate in known_targets():
+            live = live_lines(context, directives, candidate, data.count(b"\n") + 1)
+            if any(live[line] for line in lines):
+                filled |= ArchSet.of(candidate)
+    return filled
+
+
+__all__ = ["Lacking", "Observer", "Rule", "gate_of", "rules"]

@@ -1,0 +1,123 @@
+"""What happens when one gate of a feature opens and the others stay closed.
+
+Everything follows from the gates that remain: an empty kernel body makes a
+function hollow, an #error or a host check makes it fail, lost synchronisation
+makes it worse than a refusal. Which functions: those whose sources reach it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from patcher.gates import Cause, Effect, Evidence, Gate, Layer
+from patcher.scan.model import Opening, OpensAlone
+
+_ALL = -1  # as a set of units: every one of them
+_REFUSES = frozenset({Layer.PYTHON})
+_RANK = list(Opening)  # worst first
+_EFFECTS = {
+    Effect.KERNEL_BODY: (Opening.HOLLOW, "its kernel is launched, but the body is compiled away"),
+    Effect.FUNCTION_BODY: (Opening.HOLLOW, "it calls a function whose body is compiled away"),
+    Effect.SYNC: (Opening.WORSE, "it runs without this synchronisation"),
+    Effect.ERROR: (Opening.ERROR, "it fails there"),
+    Effect.TRAP: (Opening.ERROR, "it ends in a trap there"),
+    Effect.DEFINITION: (Opening.ERROR, "it lacks this definition"),
+    Effect.FEATURE: (Opening.UNKNOWN, "it runs without these lines"),
+    Effect.UNKNOWN: (Opening.UNKNOWN, "what these lines do is not known"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A closed gate of a feature, and the units (bits by number) it is in."""
+
+    gate: Gate
+    units: int = _ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A public function and the units its calls lead to; ``_ALL`` when not followed."""
+
+    name: str
+    units: int = _ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What no gate shows but stands in the way once the module is built."""
+
+    result: Opening
+    why: str
+    units: int = _ALL
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    result: Opening
+    why: str
+    evidence: tuple[Evidence, ...] = ()
+
+
+def opens_alone(
+    parts: Sequence[Part], uses: Sequence[Use], obstacles: Sequence[Obstacle] = ()
+) -> tuple[OpensAlone, ...]:
+    """One row per gate and outcome, with the functions that meet it."""
+    rows: list[OpensAlone] = []
+    for part in parts:
+        remaining = [other for other in parts if other is not part]
+        concerned = [use for use in uses if use.units & part.units] or [Use("")]
+        grouped: dict[_Outcome, list[str]] = {}
+        for use in concerned:
+            outcome = _outcome(use, remaining, obstacles)
+            grouped.setdefault(outcome, []).append(use.name)
+        for outcome, names in sorted(grouped.items(), key=lambda item: _RANK.index(item[0].result)):
+            functions = tuple(sorted(name for name in names if name))
+            rows.append(
+                OpensAlone(part.gate.id, outcome.result, outcome.why, functions, outcome.evidence)
+            )
+    return tuple(rows)
+
+
+def _outcome(use: Use, remaining: Iterable[Part], obstacles: Sequence[Obstacle]) -> _Outcome:
+    """The worst of what the remaining gates do to one function."""
+    outcomes: list[_Outcome] = []
+    for part in remaining:
+        if not part.units & use.units:
+            continue
+        if part.gate.layer in _REFUSES:
+            return _Outcome(Opening.OK, f"nothing changes: {place(part.gate)} still refuses it")
+        outcomes.append(_of_gate(part.gate))
+    outcomes += [
+        _Outcome(item.result, item.why, item.evidence)
+        for item in obstacles
+        if item.units & use.units
+    ]
+    if not outcomes:
+        return _Outcome(Opening.OK, "no other gate is in its way")
+    return min(outcomes, key=lambda outcome: _RANK.index(outcome.result))
+
+
+def _of_gate(gate: Gate) -> _Outcome:
+    result, why = _EFFECTS.get(gate.effect, (Opening.UNKNOWN, ""))
+    if gate.layer is Layer.BUILD:
+        why = gate.evidence[0].text if gate.evidence else why
+    if gate.layer is Layer.BINARY:
+        result, why = Opening.WORSE, "a prebuilt module without code for this GPU is loaded"
+    if gate.cause is Cause.HARDWARE and result is Opening.UNKNOWN:
+        result, why = Opening.ERROR, "the hardware lacks what these lines use"
+    shown = tuple(Evidence(gate.location.path, line, gate.condition)
+                  for line in (gate.lines or (gate.location.line,))[:1])
+    return _Outcome(result, f"{place(gate)}: {why}", shown)
+
+
+def place(gate: Gate) -> str:
+    """Where a gate is, for a sentence."""
+    return f"{gate.location.path}:{gate.location.line}"
+
+
+def worst(rows: Iterable[OpensAlone]) -> Opening:
+    """The worst result among the rows."""
+    return min((row.result for row in rows), key=_RANK.index, default=Opening.OK)

@@ -1,0 +1,79 @@
+"""Arms over all units: which states occurred, and in which units, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from patcher.arch import Target
+from patcher.cuda.model import ArmKey, ArmState, UnitReport
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An arm in one state, and the set of units (bits by number) where it has it."""
+
+    path: str
+    line: int
+    state: ArmState
+    units: int
+
+
+@dataclass
+class ArmTable:
+    """Collects the arms of unit reports; only arms of wanted paths are kept."""
+
+    wanted: Callable[[str], bool]
+    _states: dict[ArmKey, dict[ArmState, int]] = field(default_factory=dict)
+    _paths: dict[str, bool] = field(default_factory=dict)
+
+    def add(self, number: int, report: UnitReport) -> None:
+        """Enter one unit's arms under its number."""
+        bit = 1 << number
+        for key, states in report.arms.items():
+            path = key[0]
+            keep = self._paths.get(path)
+            if keep is None:
+                keep = self._paths[path] = self.wanted(path)
+            if keep:
+                row = self._states.setdefault(key, {})
+                for state in states:
+                    row[state] = row.get(state, 0) | bit
+
+    def __iter__(self) -> Iterator[Seen]:
+        for (path, line), row in sorted(self._states.items(), key=lambda item: item[0]):
+            for state, units in row.items():
+                yield Seen(path, line, state, units)
+
+    @property
+    def arm_count(self) -> int:
+        return len(self._states)
+
+
+def may_exclude(state: ArmState, targets: Iterable[Target], references: Iterable[Target]) -> bool:
+    """True when some target is closed and some reference passes, or may pass."""
+    closed = any(state.closed >> target.index & 1 for target in targets)
+    return closed and any(state.live >> reference.index & 1 for reference in references)
+
+
+def representatives(rows: Iterable[Seen]) -> dict[int, list[Seen]]:
+    """A few units that together show every row: unit number -> the rows to look at in it.
+
+    Greedy: a row joins a unit that is already chosen where it can.
+    """
+    chosen: dict[int, list[Seen]] = {}
+    mask = 0
+    for row in sorted(rows, key=lambda r: (r.units.bit_count(), r.path, r.line)):
+        common = row.units & mask or row.units
+        number = (common & -common).bit_length() - 1
+        mask |= 1 << number
+        chosen.setdefault(number, []).append(row)
+    return chosen
+
+
+def members(units: int) -> Iterator[int]:
+    """The numbers in a bit set, ascending."""
+    while units:
+        low = units & -units
+        yield low.bit_length() - 1
+        units ^= low

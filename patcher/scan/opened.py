@@ -1,0 +1,88 @@
+"""Which shipped group opens a gate: its anchors are matched by structure, not by text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from patcher.cuda.directives import normalise
+from patcher.gates import Evidence, Gate, Layer
+from patcher.patchset.schema import CudaGuard, Flag, Group, Patchset, PythonGate
+from patcher.scan.files import Files
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """A shipped group, and the operation of it that changes the gate."""
+
+    patchset: str
+    group: Group
+    operation: PythonGate | CudaGuard | Flag
+
+    @property
+    def name(self) -> str:
+        return f"{self.patchset}/{self.group.id}"
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """The upstream changes that the group cites."""
+        return tuple(
+            Evidence(f"{self.patchset}.yaml", 0, f"upstream: {reference}")
+            for reference in self.group.references
+        )
+
+
+class Openers:
+    """The operations of all shipped patchsets for one package, by file."""
+
+    def __init__(self, patchsets: Iterable[Patchset], package: str) -> None:
+        self._by_file: dict[str, list[Opener]] = {}
+        for patchset in patchsets:
+            for group in patchset.groups:
+                for opener in _operations(patchset, group, package):
+                    self._by_file.setdefault(opener.operation.file, []).append(opener)
+
+    def of(self, gate: Gate, files: Files) -> Opener | None:
+        """The first group that opens this gate."""
+        for opener in self._by_file.get(gate.location.path, ()):
+            if _matches(opener.operation, gate, files):
+                return opener
+        return None
+
+
+def _operations(patchset: Patchset, group: Group, package: str) -> Iterator[Opener]:
+    patches = [*group.patches, *(p for variant in group.variants for p in variant.patches)]
+    for patch in patches:
+        operation = patch.operation
+        if patchset.package_of(group, patch) == package and isinstance(
+            operation, PythonGate | CudaGuard | Flag
+        ):
+            yield Opener(patchset.name, group, operation)
+
+
+def _matches(operation: PythonGate | CudaGuard | Flag, gate: Gate, files: Files) -> bool:
+    if isinstance(operation, CudaGuard):
+        return gate.layer is Layer.PREPROCESSOR and normalise(gate.condition) == normalise(
+            operation.condition
+        )
+    if isinstance(operation, Flag):
+        same = operation.flag.split("=")[0] == gate.condition.split("=")[0]
+        return gate.layer is Layer.BUILD and same and operation.within == gate.within
+    if gate.layer is not Layer.PYTHON:
+        return False
+    from patcher.python.match import match_gates
+    from patcher.python.model import GateSpec
+
+    spec = GateSpec(operation.gate, operation.within, operation.open, operation.close,
+                    operation.count)
+    found = match_gates(files.get(gate.location.path).data, spec)
+    return any(gate.location.line <= match.line <= gate.location.end_line for match in found)
+
+
+def shipped_for(package: str) -> list[Patchset]:
+    """The shipped patchsets that edit this package."""
+    from patcher.patchset.load import load_patchset, shipped
+
+    loaded = [load_patchset(str(path)) for path in shipped().values()]
+    return [p for p in loaded
+            if package in {p.package, *(g.package for g in p.groups)}]

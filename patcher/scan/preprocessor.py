@@ -1,0 +1,218 @@
+"""Preprocessor gates: the arms that matter for the target, with effect, cause and severity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from patcher import cause as causes
+from patcher.arch import ArchSet, Target
+from patcher.cuda.directives import Arm, Ladder, normalise
+from patcher.cuda.directives import SourceFile as Directives
+from patcher.cuda.effects.classify import ArmEffect, Live, effect_of
+from patcher.cuda.effects.live import condition_text, extent, later_states, nested
+from patcher.cuda.model import ArmState, Context, UnitReport
+from patcher.gates import Cause, Effect, Evidence, Gate, Layer, Location, Severity, Worlds
+from patcher.instructions import Verdict
+from patcher.scan.arms import Seen, may_exclude
+from patcher.scan.files import Files, SourceFile
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A gate with the units that have it (bits by number), before rows are made."""
+
+    gate: Gate
+    units: int
+    hidden: tuple[int, ...] = ()  # lines of the arms it hides from the target
+
+
+@dataclass
+class Judge:
+    """Decides about arms. ``toolkit`` is the release whose ptxas is meant."""
+
+    files: Files
+    targets: Sequence[Target]
+    references: Sequence[Target]
+    toolkit: str | None
+
+    def worth_a_look(self, seen: Seen) -> bool:
+        """False for arms that can neither exclude a target nor be over-open."""
+        if may_exclude(seen.state, self.targets, self.references):
+            return True
+        return any(self._rejects(seen, target) for target in self.targets)
+
+    def _rejects(self, seen: Seen, target: Target) -> bool:
+        """True when the arm is open and its text holds what the target rejects."""
+        if not seen.state.open >> target.index & 1:
+            return False
+        file = self.files.get(seen.path)
+        entry = file.directives.arms.get(seen.line)
+        if entry is None:
+            return False
+        arm = entry[1]
+        return any(
+            arm.line < line < arm.end_line
+            and any(_definitely(h.marker.weak, h.marker.verdict(target)) for h in hits)
+            for line, hits in file.hits.items()
+        )
+
+    def judge(self, seen: Seen, report: UnitReport) -> Iterator[Found]:
+        """The gate of an arm in a unit that was walked with ``every``, if it is one."""
+        file = self.files.get(seen.path)
+        entry = file.directives.arms.get(seen.line)
+        context = next(
+            (c for c in report.contexts.get(seen.path, ()) if c.arms.get(seen.line) == seen.state),
+            None,
+        )
+        if entry is None or context is None:
+            return
+        view = _View(file, context, *entry)
+        for target in self.targets:
+            found = self._excluding(view, seen, target) or self._over_open(view, seen, target)
+            if found is not None:
+                via = report.chain(seen.path)
+                yield replace(found, gate=replace(found.gate, via=via))
+                return
+
+    def _excluding(self, view: _View, seen: Seen, target: Target) -> Found | None:
+        state = seen.state
+        if not state.closed >> target.index & 1:
+            return None
+        if any(later.live >> target.index & 1
+               for later in later_states(view.context, view.ladder, view.arm)):
+            return None
+        reference = next((r for r in self.references if state.live >> r.index & 1), None)
+        if reference is None:
+            return None
+        effect = effect_of(view.file.source, extent(view.ladder, view.arm),
+                           view.live(reference), view.live(target))
+        cause, evidence = self._cause(view, effect, target)
+        hidden = tuple(
+            arm.line for arm, inner in nested(view.context, view.directives, view.arm)
+            if inner.unreached >> target.index & 1 and inner.live >> reference.index & 1
+            and ArchSet(inner.live) != ArchSet(state.live)
+        )
+        gate = self._gate(view, state, effect)
+        gate = replace(
+            gate, excludes_target=True, cause=cause, evidence=evidence,
+            severity=causes.severity(effect.effect, cause) if effect.lines else Severity.INFO,
+        )
+        return Found(gate, seen.units, hidden)
+
+    def _over_open(self, view: _View, seen: Seen, target: Target) -> Found | None:
+        if not seen.state.open >> target.index & 1:
+            return None
+        live = view.live(target)
+        lines = [n for n in range(view.arm.body_line, view.arm.end_line) if live[n]]
+        file = view.file
+        evidence = causes.rejected(file.path, lines, file.hits, file.code_lines, target)
+        if not evidence:
+            return None
+        inner = [line for arm, state in nested(view.context, view.directives, view.arm)
+                 if state.open >> target.index & 1 and state.closed | state.unreached
+                 for line in range(arm.body_line, arm.end_line)]
+        if all(item.line in inner for item in evidence):
+            return None  # a nested gate is the one that lets them in
+        function = file.source.outline(live).around(file.source.index_at(view.arm.line))
+        effect = ArmEffect(Effect.FEATURE, function.name if function else "",
+                           bool(function and function.kernel), tuple(lines))
+        gate = replace(self._gate(view, seen.state, effect), over_open=True,
+                       cause=Cause.HARDWARE, evidence=evidence, severity=Severity.INFO)
+        return Found(gate, seen.units)
+
+    def _cause(
+        self, view: _View, effect: ArmEffect, target: Target
+    ) -> tuple[Cause, tuple[Evidence, ...]]:
+        file = view.file
+        evidence = causes.rejected(file.path, effect.lines, file.hits, file.code_lines, target)
+        if evidence:
+            return Cause.HARDWARE, evidence
+        evidence = causes.intended(
+            file.path, view.arm.line, view.arm.body_line, file.comments_above(view.arm.body_line)
+        )
+        if evidence:
+            return Cause.INTENDED, evidence
+        if effect.known:
+            evidence = causes.accepted(file.path, effect.lines, file.hits, file.code_lines, target,
+                                       self.toolkit)
+            if evidence:
+                return Cause.SOFTWARE, evidence
+        return Cause.UNKNOWN, ()
+
+    def hidden_gate(self, seen_line: int, found: Found, report: UnitReport) -> Gate | None:
+        """The gate of an arm that another arm hides from the target."""
+        path = found.gate.location.path
+        file = self.files.get(path)
+        entry = file.directives.arms.get(seen_line)
+        for context in report.contexts.get(path, ()):
+            if entry is not None and seen_line in context.arms:
+                view = _View(file, context, *entry)
+                state = context.arms[seen_line]
+                return replace(self._gate(view, state, ArmEffect(Effect.UNKNOWN)),
+                               via=report.chain(path), decided_by=state.decided_by)
+        return None
+
+    def _gate(self, view: _View, state: ArmState, effect: ArmEffect) -> Gate:
+        arm = view.arm
+        return Gate(
+            Layer.PREPROCESSOR,
+            "arm",
+            Location(view.file.path, arm.line, arm.end_line),
+            condition_text(view.ladder, arm),
+            Worlds(ArchSet(state.open), ArchSet(state.closed), ArchSet(state.unreached),
+                   ArchSet(state.unknown)),
+            effect=effect.effect,
+            within=effect.within,
+            names=(effect.within,) if effect.within else effect.names[:8],
+            lines=(arm.line,),
+            decided_by=state.decided_by,
+        )
+
+
+@dataclass
+class _View:
+    """One arm in one inclusion of its file."""
+
+    file: SourceFile
+    context: Context
+    ladder: Ladder
+    arm: Arm
+
+    @property
+    def directives(self) -> Directives:
+        return self.file.directives
+
+    def live(self, target: Target) -> Live:
+        return self.file.live(self.context, target)
+
+
+def _definitely(weak: bool, verdict: Verdict) -> bool:
+    return not weak and verdict is Verdict.REJECTED
+
+
+def merge(found: Iterable[Found]) -> list[tuple[Gate, int, tuple[int, ...], tuple[Gate, ...]]]:
+    """Equal gates of one file as one row: the row, its units, hidden lines, and its gates."""
+    groups: dict[tuple[object, ...], list[Found]] = {}
+    for item in found:
+        gate = item.gate
+        key = (gate.location.path, normalise(gate.condition), gate.worlds, gate.effect, gate.cause,
+               gate.excludes_target, gate.over_open, item.units)
+        groups.setdefault(key, []).append(item)
+    rows = []
+    for items in groups.values():
+        items.sort(key=lambda item: item.gate.location.line)
+        gates = tuple(item.gate for item in items)
+        names = tuple(dict.fromkeys(name for gate in gates for name in gate.names))
+        evidence = tuple(dict.fromkeys(e for gate in gates for e in gate.evidence))
+        row = replace(
+            gates[0],
+            lines=tuple(gate.location.line for gate in gates),
+            names=names,
+            evidence=evidence[:12],
+            within=gates[0].within if len({g.within for g in gates}) == 1 else "",
+            id="",
+        )
+        hidden = tuple(line for item in items for line in item.hidden)
+        rows.append((row, items[0].units, hidden, gates))
+    return rows
