@@ -21,6 +21,10 @@ from patcher.caches.includes import Includes
 from patcher.errors import Refused
 from patcher.toolchain.model import Toolkit
 
+# The table of targets was measured from CUDA 12.8 on; that release added 10.0 and 12.0
+# (CUDA 12.8 release notes), so whatever is older knows none of them.
+_BLACKWELL = "12.8"
+
 
 class Trouble(str, Enum):
     """What would go wrong once the gate is open."""
@@ -129,12 +133,13 @@ def _build(module: OpenedModule, targets: Sequence[Target], builder: Builder,
     if builder.ninja is None:
         yield _tool(Trouble.NO_NINJA, module, "ninja")
     for target in targets:
-        if target.since and toolkit.nvcc and toolkit.release < _release(target.since):
+        since = target.since or (_BLACKWELL if target.number >= 100 else None)
+        if since and toolkit.nvcc and toolkit.release < _release(since):
             yield Finding(
                 Trouble.CUDA_TOO_OLD, module.name,
-                f"its JIT build for {target.name} needs CUDA {target.since} or newer, "
+                f"its JIT build for {target.name} needs CUDA {since} or newer, "
                 f"and this is {toolkit.version} ({toolkit.path})",
-                (f"install CUDA {target.since}", "--cuda PATH"))
+                (f"install CUDA {since}", "--cuda PATH"))
     if toolkit.nvcc is not None:
         yield from _headers(module, toolkit, includes)
 

@@ -23,10 +23,14 @@ _DELETED = " (deleted)"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Running:
-    """A process to restart, and the file it uses (a library, or what ties it to an environment)."""
+    """A process and the file that shows it: a library, or what ties it to an environment.
+
+    ``started`` is in seconds since the epoch, good to about a hundredth.
+    """
 
     pid: int
     file: str
+    started: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +106,19 @@ def _survey(proc: Path, uses: Callable[[Path], str | None]) -> Survey:
             continue
         else:
             if found is not None:
-                running.append(Running(int(name), found))
+                running.append(Running(int(name), found, _started(proc, name)))
     return Survey(tuple(sorted(running)), unreadable)
+
+
+def _started(proc: Path, name: str) -> float:
+    """When a process began; 0 when that cannot be told, which counts as before any change."""
+    try:
+        # the command, in parentheses, may hold spaces: fields count from after it (proc(5))
+        fields = (proc / name / "stat").read_text("ascii", "replace").rpartition(")")[2].split()
+        boot = re.search(r"^btime (\d+)$", (proc / "stat").read_text("ascii"), re.MULTILINE)
+    except OSError:
+        return 0.0
+    return int(boot[1]) + int(fields[19]) / os.sysconf("SC_CLK_TCK") if boot else 0.0
 
 
 def _maps(process: Path) -> Iterator[tuple[FileId, str]]:

@@ -38,18 +38,20 @@ def places(package: str, environ: Mapping[str, str]) -> dict[Path, list[CacheSpe
     return found
 
 
-def plan(subject: Subject, paths: frozenset[str],
-         environ: Mapping[str, str]) -> tuple[CacheAction, ...]:
+def plan(subject: Subject, paths: frozenset[str], environ: Mapping[str, str], *,
+         only: frozenset[str] | None = None) -> tuple[CacheAction, ...]:
     """What is to be dropped or said, from what the caches hold now; nothing is written.
 
     ``paths`` are those that change now; each cache adds what it missed since it
-    was last in line. ``environ`` are the server's variables (``read_environ``).
+    was last in line, or of that only what is in ``only``. ``environ`` are the
+    server's variables (``read_environ``).
     AOT modules are planned by ``aot.aot_actions``, as they belong to the package.
     """
     actions: dict[tuple[str, Action], CacheAction] = {}
     for place, specs in places(subject.state.name, environ).items():
         stamp = read_stamps(place).get(subject.state.key)
-        changed = paths | changed_since(stamp, subject.state)
+        missed = changed_since(stamp, subject.state)
+        changed = paths | (missed if only is None else missed & only)
         if not changed:
             continue
         touched = subject.describe(changed)
@@ -82,12 +84,12 @@ def reconcile(subject: Subject, paths: frozenset[str], environ: Mapping[str, str
 
 
 def _noted(package: str, environ: Mapping[str, str]) -> Iterator[tuple[CacheSpec, Path]]:
-    """Folders to note in; a build cache that does not exist yet is made, and so known as new."""
+    """Folders to note in; one that does not exist yet is made, and so known as new."""
     seen = set()
     for spec in registry():
         if spec.concerns(package) and spec.method in (Method.NINJA, Method.REMOVE):
             for place in spec.folders(environ):
-                if place not in seen and (place.is_dir() or spec.method is Method.NINJA):
+                if place not in seen:
                     seen.add(place)
                     yield spec, place
 

@@ -1,0 +1,125 @@
+"""Whether an applied change is what runs: yes, after a restart, no, or unknown; and why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from patcher.caches.actions import Touched
+from patcher.caches.aot import shadowing
+from patcher.caches.invalidate import Subject, plan
+from patcher.processes import Running, Survey, users_of_environment
+
+
+class Effect(str, Enum):
+    """The four answers."""
+
+    YES = "yes"
+    AFTER_RESTART = "after-restart"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """An answer with its reason ("" for yes); ``restart`` are processes with the old code."""
+
+    state: Effect
+    reason: str = ""
+    restart: tuple[Running, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked about: a group's share of one package.
+
+    ``touched`` are the group's files and modules, ``subject`` the whole package.
+    ``search_path`` is where Python looks, in order, and ``import_name`` what it
+    looks for. ``environs`` are the variables of those who may run it. ``folders``
+    tell the environment's processes; without any (an image, an unpacked wheel)
+    no process is looked for.
+    """
+
+    touched: Touched
+    subject: Subject
+    import_name: str
+    search_path: tuple[Path, ...] = ()
+    aot_folders: tuple[Path, ...] = ()
+    environs: tuple[Mapping[str, str], ...] = ()
+    folders: tuple[Path, ...] = ()
+
+
+def effective(question: Question) -> Effective:
+    """The first thing that stands between the change and the code that runs."""
+    for check in (_other_copy, _prebuilt, _stale_builds, _old_processes):
+        answer = check(question)
+        if answer is not None:
+            return answer
+    return Effective(Effect.YES)
+
+
+def other_copy(search_path: Sequence[Path], import_name: str, root: Path) -> Path | None:
+    """A copy of the package that Python finds before the one in ``root``."""
+    home = os.path.realpath(root)
+    for folder in search_path:
+        if os.path.realpath(folder) == home:
+            return None
+        for candidate in (folder / import_name / "__init__.py", folder / f"{import_name}.py"):
+            if candidate.is_file():
+                return candidate
+    return None
+
+
+def still_old(survey: Survey, files: Iterable[Path]) -> tuple[Running, ...]:
+    """Processes that began before the last of these files was written."""
+    times = []
+    for path in files:
+        try:
+            times.append(os.lstat(path).st_mtime)
+        except FileNotFoundError:  # a file that the change removed has no time of its own
+            continue
+    newest = max(times, default=0.0)
+    return tuple(process for process in survey.running if process.started < newest)
+
+
+def _other_copy(question: Question) -> Effective | None:
+    found = other_copy(question.search_path, question.import_name, Path(question.touched.root))
+    return Effective(Effect.NO, f"Python finds {found} first") if found else None
+
+
+def _prebuilt(question: Question) -> Effective | None:
+    touched = question.touched
+    for module in shadowing(question.aot_folders, touched.modules | touched.compiled):
+        return Effective(Effect.NO, f"the prebuilt {module.library} ({module.archs}) wins; "
+                                    "apply with --aot aside")
+    compiled = any(not path.endswith(".py") for path in touched.paths)
+    if compiled and not touched.compiled and any(shadowing(question.aot_folders, ["*"])):
+        return Effective(Effect.UNKNOWN, "prebuilt modules are installed, and it is not known "
+                                         "which of them hold the changed sources")
+    return None
+
+
+def _stale_builds(question: Question) -> Effective | None:
+    ours = question.touched.paths
+    for environ in question.environs:
+        # nothing changes now: what is left are entries that a cache was not told of
+        missed = plan(question.subject, frozenset(), environ, only=ours)
+        stale = [action for action in missed if action.writes]
+        if stale:
+            return Effective(Effect.NO, f"{stale[0].path} is stale ({stale[0].reason}); "
+                                        "run `sm-patch caches invalidate --if-changed`")
+    return None
+
+
+def _old_processes(question: Question) -> Effective | None:
+    if not question.folders:
+        return None
+    files = [Path(question.touched.root, path) for path in question.touched.paths]
+    running = still_old(users_of_environment(question.folders), files)
+    if not running:
+        return None
+    pids = ", ".join(str(process.pid) for process in running)
+    return Effective(Effect.AFTER_RESTART, f"still running the code from before: {pids}", running)
