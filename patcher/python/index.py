@@ -102,10 +102,17 @@ class Index:
     """Modules of the import packages in a tree, by dotted name. Only files below
     ``folder`` (the top folder of one package) are read; the rest is External."""
 
-    def __init__(self, tree: Tree, folder: str) -> None:
+    def __init__(self, tree: Tree | None, folder: str) -> None:
         self._tree = tree
         self._top = folder.strip("/").split("/")[0]
         self._modules: dict[str, Module | None] = {}
+
+    def replaced(self, path: str, source: bytes) -> Index:
+        """The same package with other bytes in one file; parsed modules are shared."""
+        other = Index(self._tree, self._top)
+        other._modules = {**self._modules}
+        other.add(path, source)
+        return other
 
     def add(self, path: str, source: bytes) -> Module | None:
         """Parse ``source`` as the file at ``path`` (instead of what the tree holds)."""
@@ -118,7 +125,9 @@ class Index:
         """The module at a path, None when it is absent or not Python."""
         if path not in self._modules:
             try:
-                self.add(path, self._tree.read(path))
+                self._modules[path] = None
+                if self._tree is not None:
+                    self.add(path, self._tree.read(path))
             except (OSError, InputError, UnsafePath):
                 self._modules[path] = None
         return self._modules[path]
@@ -129,7 +138,8 @@ class Index:
         if base.split("/")[0] != self._top:
             return None
         for path in (f"{base}.py", f"{base}/__init__.py"):
-            if path in self._modules or exists(self._tree, path):
+            known = self._modules.get(path)
+            if known or (self._tree is not None and exists(self._tree, path)):
                 return self.at(path)
         return None
 
