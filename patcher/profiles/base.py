@@ -11,7 +11,7 @@ from patcher.package.model import Package
 
 if TYPE_CHECKING:
     from patcher.cuda.model import TranslationUnit
-    from patcher.toolchain.find import Toolkit
+    from patcher.toolchain.model import Toolkit
     from patcher.tree import Tree
 
 
@@ -104,10 +104,10 @@ class Profile(Protocol):
     def translation_units(self, package: Package, toolkit: Toolkit) -> list[TranslationUnit]:
         """Every unit with its configuration; each ``.cu`` of the package is in at least one."""
 
-    def tree(self, package: Package) -> Tree:
+    def tree(self, package: Package, toolkit: Toolkit) -> Tree:
         """The package's tree plus generated headers, as the units see it."""
 
-    def modules(self, package: Package) -> Sequence[JitModule]:
+    def modules(self, package: Package, toolkit: Toolkit) -> Sequence[JitModule]:
         """What the package compiles at run time, in a stable order."""
 
     def functions_of(self, package: Package, module: JitModule) -> list[PublicFunction]:

@@ -32,7 +32,7 @@ class Flags:
         for flag in self.other:
             if flag.startswith(("-gencode", "--generate-code", "-arch", "--gpu-architecture")):
                 match = _GENCODE.search(flag)
-                found += [c for c in (match[1] or match[2]).split(",")] if match else []
+                found += (match[1] or match[2]).split(",") if match else []
         return tuple(dict.fromkeys(found))
 
 

@@ -28,7 +28,7 @@ class Toolkit:
     ``include`` are the folders nvcc searches by itself with -I, ``system`` those
     with -isystem, both in nvcc's order. ``assumed`` means that no toolkit was
     found: the version is a stated default (or the one named) and ``path`` is None.
-    ``headers`` says whether cuda_runtime.h can be read.
+    ``tool`` is nvcc's own full version (``13.0.88``), empty without nvcc.
     """
 
     version: str
@@ -41,6 +41,7 @@ class Toolkit:
     assumed: bool
     reason: str
     notes: tuple[str, ...] = ()
+    tool: str = ""
 
     @property
     def release(self) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 
 from patcher.package.model import Package
 from patcher.profiles.base import PythonGate, Site
-from patcher.profiles.flashinfer.cutlass import instantiations
+from patcher.profiles.flashinfer.generators import fmha_v2_unit, instantiations
 from patcher.profiles.partial import HOLE, Generated, Interpreter, Run, Unknown
 from patcher.profiles.partial.values import Call, Function, Value, show
 from patcher.tree import walk
@@ -23,6 +23,7 @@ from patcher.tree import walk
 BUILD_CALL = b"gen_jit_spec"
 ANY_TARGET = "-gencode=@targets"  # stands for one flag per GPU of the machine that builds
 MISSING = "@missing"
+DEFAULT = "@default"
 
 
 @dataclass
@@ -31,7 +32,7 @@ class Spec:
 
     name: str
     sources: list[str]
-    site: Site = Site("", "", 0)
+    site: Site = field(default_factory=lambda: Site("", "", 0))
     build_file: str = ""
     gates: list[PythonGate] = field(default_factory=list)
     generated: dict[str, Generated] = field(default_factory=dict)
@@ -66,6 +67,7 @@ class BuildReader:
                 f"{here}.FLASHINFER_JIT_DIR": PurePosixPath("@cached_ops"),
                 f"{here}.FLASHINFER_WORKSPACE_DIR": PurePosixPath("@workspace"),
                 f"{here}.FLASHINFER_CUBIN_DIR": PurePosixPath("@cubins"),
+                f"{package.import_name}.jit.core.logger": Unknown("logger"),
             },
             intercepts={
                 "JitSpec": self._record, "JitSpecNvcc": self._record,
@@ -73,6 +75,8 @@ class BuildReader:
                 "is_cuda_version_at_least": self._cuda_at_least,
                 "get_cuda_version": lambda call: machine.cuda,
                 "get_cuda_path": lambda call: machine.cuda_home or MISSING,
+                "CompilationContext": lambda call: Unknown("CompilationContext()"),
+                "register": lambda call: None,
                 "Version": _version, "check_cuda_arch": lambda call: None,
                 "get_path": lambda call: machine.python_include or MISSING,
                 "get_config_var": lambda call: None,
@@ -81,12 +85,27 @@ class BuildReader:
                 # wheels of PyTorch use the new ABI since 2.6 (pytorch/pytorch#143423)
                 "_get_glibcxx_abi_build_flags": lambda call: ["-D_GLIBCXX_USE_CXX11_ABI=1"],
                 "write_if_different": self._write, "generate_gemm_operations": self._instantiate,
+                "enumerate_kernels": self._fmha_v2, "generate_jit_sources": self._fmha_v2,
+                "get_cubin": lambda call: Unknown("get_cubin()"),
+                "get_artifact": lambda call: Unknown("get_artifact()"),
+                "get_meta_hash": lambda call: Unknown("get_meta_hash()"),
             },
         )
+
+    def default(self) -> Spec | None:
+        """What a module without flags of its own would get; None when that cannot be read."""
+        core = self.interpreter.module(f"{self._package.import_name}.jit.core")
+        function = core and self.interpreter.module_value(core, "gen_jit_spec")
+        if not isinstance(function, Function):
+            return None
+        self._specs = []
+        self.interpreter.run(function, {}, [DEFAULT, [PurePosixPath("unit.cu")]])
+        return self._specs[0] if self._specs else None
 
     def specs(self) -> list[Spec]:
         """Every spec; of a helper that others call with real arguments, only theirs."""
         found: list[Spec] = []
+        self._specs = []
         for function in self._entries():
             for run in self.interpreter.explore(function):
                 found += self._finish(run, function)
@@ -168,6 +187,14 @@ class BuildReader:
             self.interpreter.generated[generated.path] = generated
         return None
 
+    def _fmha_v2(self, call: Call) -> Value:
+        """The generator of fused attention kernels: one unit stands for what it writes."""
+        unit = fmha_v2_unit(self.interpreter, call)
+        if unit is None:
+            return Unknown("fmha_v2 sources")
+        self.interpreter.generated[unit.path] = unit
+        return [PurePosixPath(unit.path)]
+
 
 def package_sources(package: Package) -> Iterator[str]:
     """The package's own Python files; vendored trees below ``data`` are not its code."""
@@ -179,10 +206,8 @@ def package_sources(package: Package) -> Iterator[str]:
 def _builds(node: ast.FunctionDef) -> bool:
     if node.name.startswith("gen_") and node.name != "gen_jit_spec":
         return True
-    return any(
-        isinstance(child, ast.Call) and isinstance(child.func, ast.Name | ast.Attribute)
-        and (child.func.id if isinstance(child.func, ast.Name) else child.func.attr) == "gen_jit_spec"
-        for child in ast.walk(node))
+    called = (child.func for child in ast.walk(node) if isinstance(child, ast.Call))
+    return any(getattr(f, "id", getattr(f, "attr", "")) == "gen_jit_spec" for f in called)
 
 
 def _release(text: str) -> tuple[int, ...]:

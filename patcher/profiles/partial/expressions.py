@@ -124,7 +124,8 @@ class Expressions(Core):
         """``left op right``: unknown parts of strings, paths and lists stay holes or elements."""
         unknown = Unknown(ast.unparse(node)[:80])
         if isinstance(op, ast.Div) and isinstance(left, PurePosixPath):
-            return left / show(right)
+            # virtual roots ("@generated") stand for absolute folders
+            return PurePosixPath(show(right)) if show(right)[:1] == "@" else left / show(right)
         if isinstance(op, ast.Add):
             if isinstance(left, list) and isinstance(right, Unknown | Symbol):
                 return [*left, right]
@@ -234,7 +235,7 @@ class Expressions(Core):
         if isinstance(value, dict | list | tuple | str) and not isinstance(key, Unknown):
             container: Any = value
             try:
-                return container[key]  # type: ignore[no-any-return]
+                return container[key]
             except (KeyError, IndexError) as error:
                 raise Raised(str(error)) from error
             except TypeError:

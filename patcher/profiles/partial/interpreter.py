@@ -77,15 +77,16 @@ class Interpreter(Calls):
                 before[question] = answer
             yield run
 
-    def run(self, function: Function, forced: Mapping[str, bool]) -> Run:
-        """One run with some decisions given."""
+    def run(self, function: Function, forced: Mapping[str, bool],
+            arguments: list[Value] | None = None) -> Run:
+        """One run with some decisions and arguments given."""
         self.forced, self.trace, self.narrowed = dict(forced), {}, {}
         self.generated, self.entered, self.stack = {}, set(), []
         self.steps = 0
         value: Value = None
         stopped, raised = "", False
         try:
-            value = self.call_function(function, [], {})
+            value = self.call_function(function, arguments or [], {})
         except (Stopped, _Break, _Continue) as error:
             stopped = str(error) or "a loop statement outside a loop"
         except RecursionError:
@@ -153,7 +154,7 @@ class Interpreter(Calls):
         old = self.evaluate(load, frame)
         adds = isinstance(node.op, ast.Add) and isinstance(value, list | tuple)
         if isinstance(old, list) and adds:
-            old.extend(self.items(value, node.value))  # in place, as Python does: other names see it too
+            old.extend(self.items(value, node.value))  # in place: other names see it
             self.assign(node.target, old, frame)
         else:
             self.assign(node.target, self.binary(node.op, old, value, node.target), frame)

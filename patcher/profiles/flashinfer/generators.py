@@ -1,8 +1,10 @@
-"""Representative units for the CUTLASS instantiation generator of the fused MoE modules.
+"""Representative units for two generators that write sources by the hundred.
 
-The generator writes hundreds of files per architecture that differ only in
-template arguments; what they include is one launcher per kind of operation.
-One unit per launcher and architecture stands for them.
+The CUTLASS instantiations of the fused MoE modules differ only in template
+arguments: what they include is one launcher per kind of operation, and one
+unit per launcher and architecture stands for them. The fmha_v2 generator
+prints kernels from text templates: one unit has the includes of its flash
+attention template.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from patcher.profiles.partial import Generated, Interpreter
 from patcher.profiles.partial.values import Call, Function, show
 
 _ENABLED = re.compile(r"generate_sm(\d+)_operations$")
+_FLASH = "#include <fused_multihead_flash_attention_kernel"
 _HAS_ARCH = re.compile(r"has_arch\((\d+)\)")
 
 
@@ -35,6 +38,28 @@ def instantiations(interpreter: Interpreter, call: Call) -> list[Generated]:
                 found.append(Generated(f"{folder}/{kind.lower()}/{arch}/{stem}.generated.cu",
                                        content, generator.module.path))
     return found
+
+
+def fmha_v2_unit(interpreter: Interpreter, call: Call) -> Generated | None:
+    """A unit with the directives of the flash attention template; None when there is none."""
+    function = call.node.func
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    generator = interpreter.lookup(name, call.frame)
+    if not isinstance(generator, Function):
+        return None
+    templates = interpreter.module(f"{generator.module.package}.generator_utils")
+    if templates is None:
+        return None
+    for statement in (s for group in templates.bindings.values() for s in group):
+        for node in ast.walk(statement):
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and _FLASH in text:
+                lines = [line for line in text.splitlines()
+                         if line.startswith("#include") and "{" not in line]
+                folder = f"@generated/{call.frame.function}"
+                return Generated(f"{folder}/fmha_v2_flash_attention.cu", "\n".join(lines) + "\n",
+                                 templates.path)
+    return None
 
 
 def _launchers(node: ast.FunctionDef) -> dict[tuple[str, int], list[str]]:

@@ -1,0 +1,80 @@
+"""The profile itself: everything is read from the package at hand, and read once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patcher.changes import Create
+from patcher.package.model import Package
+from patcher.profiles.base import JitModule
+from patcher.profiles.flashinfer.builds import BuildReader, Machine, Spec
+from patcher.profiles.flashinfer.modules import Build, builds_of
+from patcher.profiles.flashinfer.units import translation_units
+from patcher.toolchain.model import Toolkit
+from patcher.tree import ChangedTree, Tree
+
+if TYPE_CHECKING:
+    from patcher.cuda.model import TranslationUnit
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What was read of one package for one CUDA release; it keeps the tree alive."""
+
+    tree: Tree
+    builds: tuple[Build, ...]
+    default: Spec | None
+
+
+class FlashInfer:
+    """FlashInfer from 0.5 on. Nothing of it is imported or run."""
+
+    name = "flashinfer"
+
+    def __init__(self) -> None:
+        self._readings: dict[tuple[int, tuple[int, int], str], _Reading] = {}
+
+    def translation_units(self, package: Package, toolkit: Toolkit) -> list[TranslationUnit]:
+        """Every unit with its configuration; each ``.cu`` of the package is in at least one."""
+        reading = self._read(package, toolkit)
+        return translation_units(package, toolkit, reading.builds, reading.default)
+
+    def tree(self, package: Package, toolkit: Toolkit) -> Tree:
+        """The package's tree plus generated headers and units, as the compiler would see it."""
+        made: dict[str, bytes] = {}
+        for build in self._read(package, toolkit).builds:
+            for template in (*build.module.headers, *build.module.templates):
+                made.setdefault(template.path, template.content)
+        return ChangedTree(package.tree, [Create(path, data) for path, data in made.items()])
+
+    def modules(self, package: Package, toolkit: Toolkit) -> list[JitModule]:
+        """What the package compiles at run time, in the package's order."""
+        return [build.module for build in self._read(package, toolkit).builds]
+
+    def _read(self, package: Package, toolkit: Toolkit) -> _Reading:
+        home = str(toolkit.path or "")
+        key = (id(package.tree), toolkit.release, home)
+        if key not in self._readings:
+            reader = BuildReader(package, _machine(package, toolkit))
+            default = reader.default()
+            builds = builds_of(reader.specs(), package.tree)
+            self._readings[key] = _Reading(package.tree, tuple(builds), default)
+        return self._readings[key]
+
+
+def _machine(package: Package, toolkit: Toolkit) -> Machine:
+    environment = package.environment
+    sites = [*([] if package.read_only else [package.root]),
+             *(environment.site_packages if environment else ())]
+    include = environment.include if environment else None
+    return Machine(toolkit.release, str(toolkit.path or ""), str(include or ""),
+                   _first(sites, "tvm_ffi/include"),
+                   _first(sites, "tvm_ffi/3rdparty/dlpack/include", "tvm_ffi/include"))
+
+
+def _first(sites: list[Path], *names: str) -> str:
+    """The first folder that exists under one of the sites; empty when none does."""
+    places = (site / name for name in names for site in sites)
+    return next((str(place) for place in places if place.is_dir()), "")

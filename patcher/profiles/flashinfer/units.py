@@ -1,0 +1,130 @@
+"""FlashInfer's translation units: every CUDA source with the configurations it is built in."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from patcher.cuda.model import Configuration, TranslationUnit
+from patcher.package.model import Package
+from patcher.profiles.flags import Flags, read_flags
+from patcher.profiles.flashinfer.builds import Spec
+from patcher.profiles.flashinfer.modules import Build
+from patcher.profiles.ninja import compile_commands
+from patcher.profiles.partial import HOLE
+from patcher.toolchain.model import Toolkit
+from patcher.tree import walk
+
+_Key = tuple[str, tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...], str]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPath:
+    """Completes a command's folders by those of nvcc and of the host compiler.
+
+    nvcc puts its own -I behind the user's and before every -isystem; gcc drops
+    an -I folder that is also an -isystem folder (both measured with --dryrun).
+    """
+
+    toolkit: Toolkit
+
+    def configuration(self, name: str, flags: Flags, guessed: bool) -> Configuration:
+        system = _distinct([*flags.system, *self.toolkit.system, *self.toolkit.host.include])
+        real = {os.path.realpath(f) if f.startswith("/") else f for f in system}
+        include = [f for f in _distinct([*flags.include, *self.toolkit.include])
+                   if (os.path.realpath(f) if f.startswith("/") else f) not in real]
+        closed = {n: v for n, v in flags.define.items() if HOLE not in n + v}
+        return Configuration(
+            id=name, include=tuple(include), system=tuple(system),
+            defines=tuple(sorted({**closed, **_implied(flags.other)}.items())),
+            forced=("cuda_runtime.h", *flags.forced), std=flags.std.replace("gnu++", "c++"),
+            guessed=guessed,
+            open_macros=frozenset(n for n in flags.define if n not in closed and HOLE not in n),
+        )
+
+
+def translation_units(package: Package, toolkit: Toolkit, builds: Iterable[Build],
+                      default: Spec | None) -> list[TranslationUnit]:
+    """All units; a source that no module claims gets the package's defaults, marked as guessed."""
+    collector = _Collector(SearchPath(toolkit))
+    for build in builds:
+        for part in build.compiled:
+            if part.source.endswith(".cu"):
+                collector.add(part.source, part.flags, build.module.name,
+                              bool(build.module.guessed), part.content)
+    _add_unclaimed(package, collector, default)
+    return collector.units()
+
+
+class _Collector:
+    """Units by source and configuration; equal ones of several modules become one."""
+
+    def __init__(self, search: SearchPath) -> None:
+        self._search = search
+        self._units: dict[_Key, TranslationUnit] = {}
+        self._names: Counter[str] = Counter()
+        self._ids: dict[tuple[str, _Key], str] = {}
+
+    def add(self, source: str, flags: Flags, module: str, guessed: bool,
+            content: bytes | None = None) -> None:
+        wanted = self._search.configuration(module or "default", flags, guessed)
+        key = (source, wanted.include, wanted.system, wanted.defines, wanted.std)
+        names = (module,) if module else ()
+        unit = self._units.get(key)
+        if unit is None:
+            identity = self._identity(wanted.id, key)
+            self._units[key] = TranslationUnit(source, replace(wanted, id=identity), names, content)
+        elif module and module not in unit.modules:
+            self._units[key] = replace(unit, modules=(*unit.modules, module))
+
+    def _identity(self, name: str, key: _Key) -> str:
+        """The module's name, numbered from the second of its configurations on."""
+        known = (name, ("", *key[1:]))
+        if known not in self._ids:
+            self._names[name] += 1
+            number = self._names[name]
+            self._ids[known] = name if number == 1 else f"{name}~{number}"
+        return self._ids[known]
+
+    @property
+    def sources(self) -> dict[str, TranslationUnit]:
+        return {unit.path: unit for unit in self._units.values()}
+
+    def units(self) -> list[TranslationUnit]:
+        return sorted(self._units.values(), key=lambda u: (u.path, u.configuration.id))
+
+
+def _add_unclaimed(package: Package, collector: _Collector, default: Spec | None) -> None:
+    """Include folders of an unclaimed source: those of the modules that share its folder."""
+    commands = compile_commands(default.build_file) if default else []
+    flags = read_flags(commands[0].arguments[1:]) if commands else Flags()
+    claimed = collector.sources
+    beside: dict[str, dict[str, None]] = {}
+    for path, unit in claimed.items():
+        folder = beside.setdefault(path.rpartition("/")[0], {})
+        folder.update(dict.fromkeys(f for f in unit.configuration.include
+                                    if not f.startswith(("/", "@"))))
+    for path in walk(package.tree, f"{package.import_name}/data/csrc", (".cu",)):
+        if path not in claimed:
+            extra = list(beside.get(path.rpartition("/")[0], {}))
+            collector.add(path, replace(flags, include=_distinct([*extra, *flags.include])),
+                          "", guessed=True)
+
+
+def _implied(other: Iterable[str]) -> dict[str, str]:
+    """Macros that flags define by themselves (nvcc --dryrun and gcc -dM, both measured)."""
+    found = {}
+    for flag in other:
+        if flag in ("--expt-relaxed-constexpr", "-expt-relaxed-constexpr"):
+            found["__CUDACC_RELAXED_CONSTEXPR__"] = "1"
+        elif flag in ("-fPIC", "--compiler-options=-fPIC"):
+            found.update({"__PIC__": "2", "__pic__": "2"})
+        elif flag in ("-O1", "-O2", "-O3"):
+            found["__OPTIMIZE__"] = "1"
+    return found
+
+
+def _distinct(folders: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(folders))

@@ -1,0 +1,191 @@
+"""Find the CUDA toolkit: named, in the environment, on PATH, in the usual places, in wheels."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from patcher.errors import InputError, UsageError
+from patcher.package.model import Environment
+from patcher.toolchain.host import PLATFORMS, find_host_compiler, machine_platform
+from patcher.toolchain.model import HostCompiler, Toolkit
+
+DEFAULT_VERSION = "13.0"  # the release that the shipped instruction table was measured with
+_FOLDERS = {"x86_64": "x86_64-linux", "aarch64": "sbsa-linux"}
+_VERSION = re.compile(r"\d+(\.\d+){0,2}$")
+_CUDA_H = re.compile(rb"#define\s+(?:CUDA_VERSION|CUDART_VERSION)\s+(\d+)")
+_JSON = re.compile(rb'"cuda"\s*:\s*\{[^}]*?"version"\s*:\s*"(\d+\.\d+)')
+_TOOL = re.compile(rb"release \d+\.\d+, V(\d+\.\d+\.\d+)")
+_WRAPPED = re.compile(rb"(/[\w./+-]*/nvcc)\b")
+_WRAPPER_BYTES = 8192
+__all__ = ["DEFAULT_VERSION", "HostCompiler", "Toolkit", "find_toolkit", "toolkit_at"]
+
+
+def find_toolkit(spec: str | None = None, environment: Environment | None = None, *,
+                 platform: str | None = None) -> Toolkit:
+    """The toolkit that nvcc calls of this environment would use, or the one named.
+
+    ``spec`` is a folder, an nvcc, or a version (``12.9``). Without a toolkit the
+    answer is DEFAULT_VERSION, marked as assumed, so that questions that do not
+    need headers are answered all the same. Raises UsageError for a spec that is
+    neither a version nor a path, InputError for a path without a toolkit.
+    """
+    where = platform or machine_platform()
+    if where not in PLATFORMS:
+        raise UsageError(f"unknown platform {where!r}", next_step="known: " + " ".join(PLATFORMS))
+    if spec and _VERSION.match(spec):
+        return _by_version(spec, environment, where)
+    if spec:
+        root = _root_of(Path(spec))
+        found = toolkit_at(root, f"--cuda {spec}", where) if root else None
+        if found is None:
+            raise InputError("no CUDA toolkit here: neither bin/nvcc nor include/cuda.h",
+                             where=spec, next_step="name its folder or a version such as 13.0")
+        return found
+    for reason, root in _candidates(environment):
+        if found := toolkit_at(root, reason, where):
+            return found
+    return _without(DEFAULT_VERSION, where, assumed=True,
+                    reason=f"no toolkit found: CUDA {DEFAULT_VERSION} is assumed")
+
+
+def _by_version(spec: str, environment: Environment | None, where: str) -> Toolkit:
+    wanted = ".".join((spec + ".0").split(".")[:2])
+    for reason, root in _candidates(environment):
+        found = toolkit_at(root, f"--cuda {spec}: {reason}", where)
+        if found and found.version == wanted:
+            return found
+    return _without(wanted, where, assumed=False,
+                    reason=f"--cuda {spec}: not installed, its headers are missing")
+
+
+def _without(version: str, where: str, *, assumed: bool, reason: str) -> Toolkit:
+    return Toolkit(version, None, None, (), (), find_host_compiler(where), where, assumed, reason)
+
+
+def toolkit_at(root: Path, reason: str, where: str) -> Toolkit | None:
+    """The toolkit in a folder, None when there is neither nvcc nor cuda.h."""
+    nvcc = root / "bin" / "nvcc"
+    include = _include(root, where)
+    if not nvcc.is_file() and not (include / "cuda.h").is_file():
+        return None
+    tool = _tool_version(nvcc)
+    headers = _header_version(include) or _json_version(root)
+    version = headers or ".".join(tool.split(".")[:2])
+    if not version:
+        return None
+    notes = []
+    if tool and headers and not tool.startswith(f"{headers}."):
+        notes.append(f"nvcc is {tool}, its headers are {headers}")
+    if not (include / "cuda_runtime.h").is_file():
+        notes.append(f"{include} has no cuda_runtime.h")
+    folders = [include, *_split_wheels(root)]
+    cccl = [f / "cccl" for f in folders if (f / "cccl").is_dir()]
+    return Toolkit(version, root, nvcc if nvcc.is_file() else None,
+                   tuple(str(f) for f in folders if f.is_dir()), tuple(map(str, cccl)),
+                   find_host_compiler(where), where, False, reason, tuple(notes), tool)
+
+
+def _include(root: Path, where: str) -> Path:
+    """nvcc's own choice: the target's folder when there is one."""
+    target = root / "targets" / _FOLDERS[where] / "include"
+    return target if target.is_dir() else root / "include"
+
+
+def _split_wheels(root: Path) -> list[Path]:
+    """Include folders of sibling wheels; before CUDA 13 each library has its own folder."""
+    home = root.parent
+    if home.name != "nvidia":
+        return []
+    return sorted(f for f in home.glob("*/include") if f != root / "include" and (
+        not re.match(r"cu\d+$", f.parent.name)))
+
+
+def _header_version(include: Path) -> str:
+    for name in ("cuda.h", "cuda_runtime_api.h"):
+        try:
+            match = _CUDA_H.search((include / name).read_bytes())
+        except OSError:
+            continue
+        if match:
+            number = int(match[1])
+            return f"{number // 1000}.{number % 1000 // 10}"
+    return ""
+
+
+def _json_version(root: Path) -> str:
+    try:
+        match = _JSON.search((root / "version.json").read_bytes())
+    except OSError:
+        return ""
+    return match[1].decode() if match else ""
+
+
+def _tool_version(nvcc: Path) -> str:
+    """nvcc's full version from the text in its binary; it is not run."""
+    try:
+        with open(nvcc, "rb") as handle, mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ) as data:
+            match = _TOOL.search(data)
+            return match[1].decode() if match else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def _candidates(environment: Environment | None) -> Iterator[tuple[str, Path]]:
+    """Where a toolkit may be, in the order builds look, each with the reason to say."""
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if value := os.environ.get(variable):
+            yield f"{variable}={value}", Path(value)
+    if (found := shutil.which("nvcc")) and (root := _root_of(Path(found))):
+        yield f"nvcc on PATH ({found})", root
+    yield "the usual place", Path("/usr/local/cuda")
+    newest = sorted(Path("/usr/local").glob("cuda-*"), key=_by_number, reverse=True)
+    for root in [*newest, Path("/opt/cuda")]:
+        yield "the usual place", root
+    for site in environment.site_packages if environment else ():
+        yield from _wheels(site)
+    conda = environment.prefix if environment and environment.prefix else None
+    for prefix in _distinct([conda, os.environ.get("CONDA_PREFIX")]):
+        yield "conda", prefix
+
+
+def _wheels(site: Path) -> Iterator[tuple[str, Path]]:
+    nvidia = site / "nvidia"
+    for root in sorted(nvidia.glob("cu[0-9]*"), key=_by_number, reverse=True):
+        yield "wheels of the package's environment", root
+    yield "wheels of the package's environment", nvidia / "cuda_runtime"
+
+
+def _by_number(path: Path) -> list[int]:
+    return [int(n) for n in re.findall(r"\d+", path.name)]
+
+
+def _distinct(places: Iterable[Path | str | None]) -> list[Path]:
+    return list(dict.fromkeys(Path(p) for p in places if p))
+
+
+def _root_of(path: Path) -> Path | None:
+    """The toolkit's folder from a folder or an nvcc: links and shell wrappers are followed."""
+    if path.is_dir():
+        return path
+    for _ in range(4):
+        real = Path(os.path.realpath(path))
+        if not real.is_file():
+            return None
+        wrapped = _wrapped(real)
+        if wrapped is None:
+            return real.parent.parent
+        path = wrapped
+    return None
+
+
+def _wrapped(path: Path) -> Path | None:
+    """The nvcc that a small shell script runs, None for a real one."""
+    with open(path, "rb") as handle:
+        head = handle.read(_WRAPPER_BYTES)
+    match = _WRAPPED.search(head) if head.startswith(b"#!") else None
+    return Path(match[1].decode()) if match else None
