@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from patcher.cuda.expression import Malformed, Node, Parser, TooComplex
 from patcher.cuda.lexer import CONDITIONAL, Directive, directives
-from patcher.cuda.tokens import significant, tokenise
+from patcher.cuda.tokens import SPACES, significant, tokenise
 from patcher.edits import Span
 
 
@@ -105,10 +105,10 @@ def parse(data: bytes) -> SourceFile:
 
 def _condition(head: Directive) -> str:
     if head.name in ("if", "elif"):
-        return " ".join(head.text.split())
+        return SPACES.sub(" ", head.text)
     if head.name == "else":
         return ""
-    name = (head.text.split() or [""])[0]
+    name = SPACES.split(head.text, maxsplit=1)[0]
     return f"{'!' if head.name.endswith('ndef') else ''}defined({name})"
 
 

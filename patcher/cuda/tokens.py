@@ -10,6 +10,7 @@ import re
 
 Tokens = tuple[str, ...]
 
+SPACES = re.compile(r"[ \t\f\v\r\n\0]+")
 _TOKEN = re.compile(
     r"[ \t\f\v\r\n\0]+"
     r'|(?:u8|[uUL])?R"([^ ()\\\t\v\f\n]{0,16})\((?s:.*?)\)\1"'

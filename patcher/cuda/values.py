@@ -6,14 +6,12 @@ the same object (hash-consing), so that a memo is checked by identity.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from patcher.arch import ALL_BITS
-from patcher.cuda.tokens import Tokens, tokenise
+from patcher.cuda.tokens import SPACES, Tokens, tokenise
 
-_SPACE = re.compile(r"[ \t\f\v\0]+")
 
 
 class Macro:
@@ -56,6 +54,12 @@ class Visited:
     __slots__ = ()
 
 
+class Builtin:
+    """A name that the preprocessor itself replaces, such as __LINE__ or __has_include."""
+
+    __slots__ = ()
+
+
 class Mixed:
     """Different values in different worlds: disjoint parts that hold every world."""
 
@@ -67,8 +71,9 @@ class Mixed:
         self.defined = sum(m for m, v in parts if v is not None) & ~self.open
 
 
-Value = Macro | Open | Saved | Visited | Mixed | None
+Value = Macro | Open | Saved | Visited | Builtin | Mixed | None
 VISITED = Visited()
+BUILTIN = Builtin()
 
 
 def parts_of(value: Value) -> tuple[tuple[int, Value], ...]:
@@ -95,7 +100,7 @@ class Values:
     def _define(parameters: str | None, body: str) -> Macro:
         if parameters is None:
             return Macro(None, False, body)
-        names = [n.strip() for n in _SPACE.sub(" ", parameters).split(",")]
+        names = [n.strip() for n in SPACES.sub(" ", parameters).split(",")]
         variadic = names[-1].endswith("...")
         if variadic:
             names[-1] = names[-1][:-3].strip() or "__VA_ARGS__"

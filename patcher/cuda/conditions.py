@@ -1,0 +1,154 @@
+"""The truth of a condition in all worlds, remembered with the macro values it read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from patcher.arch import ALL_BITS
+from patcher.cuda.expand import Expander, Token, plain
+from patcher.cuda.expression import Malformed, Parser, TooComplex, evaluate
+from patcher.cuda.predefined import HostAnswers
+from patcher.cuda.state import State
+from patcher.cuda.tokens import Tokens, significant, tokenise
+from patcher.cuda.values import Builtin, Macro, Mixed, Open, Value
+
+REMEMBERED = 12  # results per condition
+
+
+class Truths(NamedTuple):
+    """The worlds in which a condition holds and in which not; ``names`` decide the rest."""
+
+    true: int
+    false: int
+    names: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class Place(Protocol):
+    """Where the condition stands."""
+
+    line: int
+    level: int
+
+    def has_include(self, include: str, *, following: bool) -> bool: ...
+
+
+class WorldScope:
+    """Names as one world sees them. ``same`` shrinks to the worlds that see the same."""
+
+    def __init__(self, state: State, answers: HostAnswers, place: Place) -> None:
+        self._table = state.table
+        self._answers = answers
+        self._place = place
+        self.reads: dict[str, Value] = {}
+        self.world = 1
+        self.same = ALL_BITS
+        self.volatile = False  # depends on more than macros
+
+    def enter(self, world: int) -> None:
+        self.world = world
+        self.same = ALL_BITS
+
+    def lookup(self, name: str) -> Macro | Open | Builtin | None:
+        value = self._table[name]
+        self.reads[name] = value
+        if isinstance(value, Mixed):
+            for mask, part in value.parts:
+                if mask & self.world:
+                    self.same &= mask
+                    value = part
+                    break
+        return value if isinstance(value, Macro | Open | Builtin) else None
+
+    def builtin(self, name: str, arguments: Tokens | None) -> str | None:
+        if arguments is not None:
+            return self._question(name, significant(arguments))
+        if name == "__LINE__":
+            self.volatile = True
+            return str(self._place.line)
+        if name == "__INCLUDE_LEVEL__":
+            self.volatile = True
+            return str(self._place.level)
+        return '""'  # __FILE__, __DATE__ and the like: a string, which no condition may hold
+
+    def _question(self, name: str, arguments: list[str]) -> str:
+        if name.startswith("__has_include"):
+            include = "".join(arguments)
+            if include[:1] not in ("<", '"') or len(include) < 3:
+                raise Malformed(f"{name} needs a header")
+            found = self._place.has_include(include, following=name.endswith("next"))
+            return str(int(found))
+        return self._answers.ask(name, "".join(arguments))
+
+
+class Conditions:
+    """Evaluates conditions and remembers the results."""
+
+    def __init__(self) -> None:
+        self._memo: dict[object, list[tuple[tuple[tuple[str, Value], ...], Truths]]] = {}
+        self.evaluations = 0
+
+    def truths(self, text: str, key: object, state: State, answers: HostAnswers,
+               place: Place) -> tuple[Truths, bool]:
+        """The truths, and whether they hold only right here. ``key`` stands for the text
+        and all that counts besides macros; None when it must not be remembered."""
+        table = state.table
+        entries = self._memo.get(key) if key is not None else None
+        for reads, truths in entries or ():
+            for name, value in reads:
+                if table[name] is not value:
+                    break
+            else:
+                state.note(reads)
+                return truths, False
+        scope = WorldScope(state, answers, place)
+        truths = self._evaluate(text, scope)
+        remembered = tuple(scope.reads.items())
+        state.note(remembered)
+        if key is not None and not scope.volatile:
+            entries = self._memo.setdefault(key, [])
+            entries.insert(0, (remembered, truths))
+            del entries[REMEMBERED:]
+        return truths, scope.volatile
+
+    def _evaluate(self, text: str, scope: WorldScope) -> Truths:
+        tokens = plain(tokenise(text))
+        true = false = 0
+        names: set[str] = set()
+        problem = ""
+        pending = ALL_BITS
+        while pending:
+            self.evaluations += 1
+            scope.enter(pending & -pending)
+            value: bool | frozenset[str]
+            try:
+                value = _value(tokens, scope)
+            except Malformed as error:
+                value, problem = False, str(error)
+            except TooComplex as error:
+                value, problem = frozenset([text[:80]]), str(error)
+            worlds = scope.same & pending
+            pending &= ~worlds
+            if isinstance(value, frozenset):
+                names |= value
+            elif value:
+                true |= worlds
+            else:
+                false |= worlds
+        return Truths(true, false, tuple(sorted(names)), problem)
+
+
+def _value(tokens: list[Token], scope: WorldScope) -> bool | frozenset[str]:
+    expanded = Expander(scope).expand(tokens, condition=True)
+    value = evaluate(Parser(significant([text for text, _ in expanded])).parse())
+    return value if isinstance(value, frozenset) else bool(value[0])
+
+
+def computed_include(text: str, scope: WorldScope) -> str:
+    """An include made by macros, in the scope's world: ``<name>`` or ``"name"``, or what came out."""
+    expanded = Expander(scope).expand(plain(tokenise(text)), condition=False)
+    words = [word for word, _ in expanded if word]
+    spelled = "".join(words).strip()
+    if spelled.startswith('"'):
+        return next(word for word in words if word != " ")
+    return spelled[: spelled.find(">") + 1] if spelled.startswith("<") else spelled

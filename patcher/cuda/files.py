@@ -1,0 +1,73 @@
+"""The files of a walk: read once, lexed once."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from patcher.cuda.skeleton import Op, Skeleton, build
+from patcher.cuda.values import Values
+from patcher.errors import InputError
+from patcher.tree import Tree
+
+LoadedRow = tuple[Any, ...]  # a skeleton's row; that of a #define holds the macro itself
+_DEFINE = int(Op.DEFINE)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """``once`` is the name under which the table holds that the file was included."""
+
+    digest: str
+    rows: tuple[LoadedRow, ...]
+    uses_next: bool
+    once: str
+    warnings: tuple[str, ...]
+    defines: frozenset[str]
+
+
+class Files:
+    """Loads files of a tree; ``elifdef`` as in ``skeleton.build``."""
+
+    def __init__(self, tree: Tree, values: Values, *, elifdef: bool) -> None:
+        self._tree = tree
+        self._values = values
+        self._elifdef = elifdef
+        self._loaded: dict[str, LoadedFile | str] = {}
+
+    def load(self, path: str) -> LoadedFile | str:
+        """The file, or why it cannot be read."""
+        found = self._loaded.get(path)
+        if found is None:
+            found = self._loaded[path] = self._read(path)
+        return found
+
+    def add(self, path: str, content: bytes) -> None:
+        """A generated file that no tree holds."""
+        self._loaded[path] = self._lex(content)
+
+    def once_key(self, path: str) -> str:
+        """Equal files count as one for #pragma once, as gcc has it."""
+        file = self._loaded[path]
+        return file.once if isinstance(file, LoadedFile) else ""
+
+    def _read(self, path: str) -> LoadedFile | str:
+        try:
+            return self._lex(self._tree.read(path))
+        except (OSError, InputError) as error:
+            return f"cannot read {path}: {error}"
+
+    def _lex(self, data: bytes) -> LoadedFile:
+        digest = hashlib.blake2b(data, digest_size=20).hexdigest()
+        return self._load(build(data, digest, elifdef=self._elifdef))
+
+    def _load(self, skeleton: Skeleton) -> LoadedFile:
+        macro = self._values.macro
+        rows: list[LoadedRow] = [
+            (row[0], row[1], row[2], macro(row[3], row[4])) if row[0] == _DEFINE else row  # type: ignore[arg-type]
+            for row in skeleton.rows
+        ]
+        once = f"@{skeleton.digest}" if skeleton.once else ""
+        return LoadedFile(skeleton.digest, tuple(rows), skeleton.uses_next, once,
+                          skeleton.warnings, skeleton.defines)

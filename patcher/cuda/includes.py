@@ -1,0 +1,100 @@
+"""Which file an #include names."""
+
+from __future__ import annotations
+
+import os.path
+import posixpath
+from typing import NamedTuple
+
+from patcher.tree import Tree
+
+
+class Found(NamedTuple):
+    """A header, and the folder of the search path it was found in ("" beside the includer)."""
+
+    path: str
+    folder: str
+
+
+Lookup = tuple[str, str, str | None]  # the includer's folder, the include, #include_next's folder
+
+
+class Folders:
+    """Remembers a tree's folder listings; several search paths share one."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._names: dict[str, frozenset[str]] = {}
+
+    def holds(self, folder: str, name: str) -> bool:
+        names = self._names.get(folder)
+        if names is None:
+            names = self._names[folder] = self._tree.names(folder)
+        return name in names
+
+
+class SearchPath:
+    """The include folders of a configuration, first -I and then -isystem, as gcc orders them."""
+
+    def __init__(self, include: tuple[str, ...], system: tuple[str, ...], folders: Folders) -> None:
+        self._folders = folders
+        self.folders = _unique(include, system)
+        self._found: dict[Lookup, Found | None] = {}
+
+    def find(self, lookup: Lookup) -> Found | None:
+        """Resolve ``<name>`` or ``"name"``; the third part is set for #include_next."""
+        try:
+            return self._found[lookup]
+        except KeyError:
+            found = self._found[lookup] = self._search(lookup)
+            return found
+
+    def _search(self, lookup: Lookup) -> Found | None:
+        beside, include, after = lookup
+        name = include[1:-1]
+        if not name or "\0" in name:
+            return None
+        if name.startswith("/"):
+            path = posixpath.normpath(name)
+            return Found(path, "") if self._exists(path) else None
+        candidates = self.folders
+        if after is not None:
+            start = self.folders.index(after) + 1 if after in self.folders else 0
+            candidates = self.folders[start:]
+        elif include[0] == '"':
+            path = posixpath.normpath(posixpath.join(beside, name))
+            if self._exists(path):
+                return Found(path, "")
+        for folder in candidates:
+            path = posixpath.normpath(posixpath.join(folder, name))
+            if self._exists(path):
+                return Found(path, folder)
+        return None
+
+    def _exists(self, path: str) -> bool:
+        folder, slash, name = path.rpartition("/")
+        if path.startswith("../"):
+            return False
+        return self._folders.holds(folder or ("/" if slash else ""), name)
+
+
+def _unique(include: tuple[str, ...], system: tuple[str, ...]) -> tuple[str, ...]:
+    """Without repeats: a folder given with -I and -isystem counts as -isystem, as in gcc."""
+    seen: set[str] = set()
+    chain: list[str] = []
+    later = {_identity(folder) for folder in system}
+    for folder in include:
+        key = _identity(folder)
+        if key not in later and key not in seen:
+            seen.add(key)
+            chain.append(posixpath.normpath(folder))
+    for folder in system:
+        key = _identity(folder)
+        if key not in seen:
+            seen.add(key)
+            chain.append(posixpath.normpath(folder))
+    return tuple("" if folder == "." else folder for folder in chain)
+
+
+def _identity(folder: str) -> str:
+    return os.path.realpath(folder) if folder.startswith("/") else posixpath.normpath(folder)

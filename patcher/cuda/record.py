@@ -1,0 +1,79 @@
+"""What one inclusion of a file did, so that it can be replayed instead of walked again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from patcher.cuda.includes import Found, Lookup, SearchPath
+from patcher.cuda.model import Missing
+from patcher.cuda.values import Value
+
+REMEMBERED = 16  # records per file and mask
+
+# line of the arm, and the worlds that are open, closed, unknown; the names that decide
+ArmRow = tuple[int, int, int, int, tuple[str, ...]]
+
+
+@dataclass(slots=True)
+class Record:
+    """Filled while the file is walked. ``ladders`` pairs the arms with whether any of their
+    conditions tells worlds apart or is unknown; ``children`` are the records of what it included."""
+
+    path: str
+    worlds: int
+    maybe: int
+    ladders: list[tuple[tuple[ArmRow, ...], bool]] = field(default_factory=list)
+    children: list[Record] = field(default_factory=list)
+    includes: list[str] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    lookups: list[tuple[Lookup, Found | None]] = field(default_factory=list)
+    repeatable: bool = True
+    reads: tuple[tuple[str, Value], ...] = ()
+    writes: dict[str, Value] = field(default_factory=dict)
+    _valid_in: dict[int, bool] = field(default_factory=dict)
+
+    def holds_in(self, search: SearchPath) -> bool:
+        """Whether every header looked for, below too, is found in the same place by ``search``."""
+        key = id(search)
+        known = self._valid_in.get(key)
+        if known is None:
+            known = all(search.find(lookup) == found for lookup, found in self.lookups)
+            known = known and all(child.holds_in(search) for child in self.children)
+            self._valid_in[key] = known
+        return known
+
+    def below(self) -> list[Record]:
+        """This record and all below it, each once."""
+        seen: dict[int, Record] = {}
+        pending = [self]
+        while pending:
+            record = pending.pop()
+            if id(record) not in seen:
+                seen[id(record)] = record
+                pending.extend(record.children)
+        return list(seen.values())
+
+
+class Memo:
+    """Records by what they depend on besides macros."""
+
+    def __init__(self) -> None:
+        self._records: dict[object, list[Record]] = {}
+        self.hits = 0
+
+    def find(self, key: object, table: dict[str, Value], search: SearchPath) -> Record | None:
+        for record in self._records.get(key, ()):
+            for name, value in record.reads:
+                if table[name] is not value:
+                    break
+            else:
+                if record.holds_in(search):
+                    self.hits += 1
+                    return record
+        return None
+
+    def keep(self, key: object, record: Record) -> None:
+        records = self._records.setdefault(key, [])
+        records.insert(0, record)
+        del records[REMEMBERED:]
