@@ -5,29 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 from patcher.caches.actions import Touched
 from patcher.caches.aot import shadowing
 from patcher.caches.invalidate import Subject, plan
 from patcher.processes import Running, Survey, users_of_environment
-
-
-class Effect(str, Enum):
-    """The four answers."""
-
-    YES = "yes"
-    AFTER_RESTART = "after-restart"
-    NO = "no"
-    UNKNOWN = "unknown"
+from patcher.status import Effective
 
 
 @dataclass(frozen=True, slots=True)
-class Effective:
-    """An answer with its reason ("" for yes); ``restart`` are processes with the old code."""
+class Answer:
+    """``reason`` is "" for yes; ``restart`` are processes with the old code."""
 
-    state: Effect
+    state: Effective
     reason: str = ""
     restart: tuple[Running, ...] = ()
 
@@ -52,13 +43,13 @@ class Question:
     folders: tuple[Path, ...] = ()
 
 
-def effective(question: Question) -> Effective:
+def effective(question: Question) -> Answer:
     """The first thing that stands between the change and the code that runs."""
     for check in (_other_copy, _prebuilt, _stale_builds, _old_processes):
         answer = check(question)
         if answer is not None:
             return answer
-    return Effective(Effect.YES)
+    return Answer(Effective.YES)
 
 
 def other_copy(search_path: Sequence[Path], import_name: str, root: Path) -> Path | None:
@@ -85,36 +76,36 @@ def still_old(survey: Survey, files: Iterable[Path]) -> tuple[Running, ...]:
     return tuple(process for process in survey.running if process.started < newest)
 
 
-def _other_copy(question: Question) -> Effective | None:
+def _other_copy(question: Question) -> Answer | None:
     found = other_copy(question.search_path, question.import_name, Path(question.touched.root))
-    return Effective(Effect.NO, f"Python finds {found} first") if found else None
+    return Answer(Effective.NO, f"Python finds {found} first") if found else None
 
 
-def _prebuilt(question: Question) -> Effective | None:
+def _prebuilt(question: Question) -> Answer | None:
     touched = question.touched
     for module in shadowing(question.aot_folders, touched.modules | touched.compiled):
-        return Effective(Effect.NO, f"the prebuilt {module.library} ({module.archs}) wins; "
+        return Answer(Effective.NO, f"the prebuilt {module.library} ({module.archs}) wins; "
                                     "apply with --aot aside")
     compiled = any(not path.endswith(".py") for path in touched.paths)
     if compiled and not touched.compiled and any(shadowing(question.aot_folders, ["*"])):
-        return Effective(Effect.UNKNOWN, "prebuilt modules are installed, and it is not known "
+        return Answer(Effective.UNKNOWN, "prebuilt modules are installed, and it is not known "
                                          "which of them hold the changed sources")
     return None
 
 
-def _stale_builds(question: Question) -> Effective | None:
+def _stale_builds(question: Question) -> Answer | None:
     ours = question.touched.paths
     for environ in question.environs:
         # nothing changes now: what is left are entries that a cache was not told of
         missed = plan(question.subject, frozenset(), environ, only=ours)
         stale = [action for action in missed if action.writes]
         if stale:
-            return Effective(Effect.NO, f"{stale[0].path} is stale ({stale[0].reason}); "
+            return Answer(Effective.NO, f"{stale[0].path} is stale ({stale[0].reason}); "
                                         "run `sm-patch caches invalidate --if-changed`")
     return None
 
 
-def _old_processes(question: Question) -> Effective | None:
+def _old_processes(question: Question) -> Answer | None:
     if not question.folders:
         return None
     files = [Path(question.touched.root, path) for path in question.touched.paths]
@@ -122,4 +113,4 @@ def _old_processes(question: Question) -> Effective | None:
     if not running:
         return None
     pids = ", ".join(str(process.pid) for process in running)
-    return Effective(Effect.AFTER_RESTART, f"still running the code from before: {pids}", running)
+    return Answer(Effective.AFTER_RESTART, f"still running the code from before: {pids}", running)

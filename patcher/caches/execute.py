@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from patcher.caches.actions import Action, CacheAction
+from patcher.caches.actions import CacheAction
 from patcher.caches.locks import ModuleLocks
 from patcher.caches.paths import remove
 from patcher.errors import Refused
 
 
-class CacheNotWritable(Refused):
-    """Stale entries of a cache could not be deleted."""
+def check_writable(actions: Iterable[CacheAction]) -> None:
+    """Raise Refused when something could not be deleted later; asked before any file changes."""
+    for action in actions:
+        folder = os.path.dirname(action.path)
+        if action.writes and os.path.isdir(folder) and not os.access(folder, os.W_OK):
+            raise Refused("a stale entry of this cache could not be deleted", where=action.path,
+                          next_step="run as the user who owns the cache, or use --no-cache")
 
 
 def execute(actions: Iterable[CacheAction], locks: ModuleLocks) -> tuple[CacheAction, ...]:
@@ -20,8 +26,8 @@ def execute(actions: Iterable[CacheAction], locks: ModuleLocks) -> tuple[CacheAc
 
     Repeating it is harmless, so a journal can replay it. Moves of AOT modules
     and advice are not for us and are left out. Raises LockHeld when a lock
-    cannot be had, UnsafePath when a path leads out of its cache, and
-    CacheNotWritable, after trying all, when something could not be deleted.
+    cannot be had, UnsafePath when a path leads out of its cache, and, after
+    trying all, the first OSError of what could not be deleted.
     """
     todo = [action for action in actions if action.writes]
     locks.take(todo)
@@ -31,16 +37,7 @@ def execute(actions: Iterable[CacheAction], locks: ModuleLocks) -> tuple[CacheAc
             if remove(Path(action.root), Path(action.path)):
                 done.append(action)
         except OSError as error:
-            failed.append(f"{action.path}: {error.strerror}")
+            failed.append(OSError(error.errno, error.strerror, action.path))
     if failed:
-        raise CacheNotWritable(
-            f"{len(failed)} stale entries could not be deleted: {failed[0]}",
-            next_step="run `sm-patch caches invalidate` as the user who owns the cache",
-        )
+        raise failed[0]
     return tuple(done)
-
-
-def moves_and_advice(actions: Iterable[CacheAction]) -> tuple[CacheAction, ...]:
-    """The actions that are not carried out here."""
-    return tuple(action for action in actions
-                 if action.action in (Action.ASIDE, Action.KEEP, Action.ADVISE))

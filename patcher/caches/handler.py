@@ -1,0 +1,69 @@
+"""The caches' side of a transaction: plan, lock, drop, and note what they are in line with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from patcher.caches.actions import CacheAction
+from patcher.caches.execute import check_writable, execute
+from patcher.caches.invalidate import Subject, plan, reconcile
+from patcher.caches.locks import ModuleLocks
+
+FindSubject = Callable[[str], Subject | None]
+
+
+@dataclass
+class CacheHandler:
+    """Serves one transaction over several packages.
+
+    ``subject`` tells of a package as it is on the disk when it is asked, None
+    when it is not there any more; ``environs`` are the variables of every server
+    whose caches are meant. ``timeout`` is in seconds, for all locks together.
+    """
+
+    subject: FindSubject
+    environs: Sequence[Mapping[str, str]]
+    timeout: float
+    done: list[CacheAction] = field(default_factory=list)
+    _changed: dict[str, frozenset[str]] = field(default_factory=dict)
+    _locks: ModuleLocks | None = None
+
+    def plan(self, changed: Mapping[str, frozenset[str]]) -> tuple[CacheAction, ...]:
+        """What these changed paths, by package, make stale, with the dependencies of now."""
+        self._changed = dict(changed)
+        found: dict[tuple[str, str], CacheAction] = {}
+        for name, paths in changed.items():
+            if (subject := self.subject(name)) is None:
+                continue
+            for environ in self.environs:
+                for action in plan(subject, paths, environ):
+                    found.setdefault((action.path, action.action.value), action)
+        return tuple(found.values())
+
+    @contextmanager
+    def locked(self, actions: Sequence[CacheAction]) -> Iterator[ModuleLocks]:
+        """Hold the caches' own locks; raises LockHeld or Refused before anything is written."""
+        check_writable(actions)
+        with ModuleLocks(self.timeout) as locks:
+            locks.take(actions)
+            self._locks = locks
+            try:
+                yield locks
+            finally:
+                self._locks = None
+
+    def execute(self, actions: Sequence[CacheAction]) -> None:
+        """Carry the actions out, and what builds have added since they were planned.
+
+        A replay after a crash knows no changed paths: it notes nothing, and the
+        next ``--if-changed`` looks again. Raises OSError.
+        """
+        with ModuleLocks(self.timeout) as own:
+            locks = self._locks or own
+            self.done += execute(actions, locks)
+            for name, paths in self._changed.items():
+                if (subject := self.subject(name)) is not None:
+                    for environ in self.environs:
+                        self.done += reconcile(subject, paths, environ, locks)
