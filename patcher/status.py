@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from patcher.engine.inspect import Inspection, Standing, inspect
-from patcher.engine.session import Session
 from patcher.engine.target import Target, writable_place
 from patcher.journal import AppliedGroup, AppliedPatch, AppliedPatchset, FileKey, Owner
+from patcher.session import Session
 
 
 class State(str, Enum):

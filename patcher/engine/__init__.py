@@ -1,9 +1,7 @@
-"""The transaction engine: from applied patchsets and new ones to steps, and safely to disk.
+"""Deciding a transaction: from applied patchsets and new ones to steps; it only reads.
 
-    with Session(home, ...) as session:          # lock, recovery
-        view = session.view(package)             # plan.State of one package
-        staged = session.stage(adds, drops)      # refusals, steps, the next journal
-        session.commit(staged, caches)           # intent, write, commit record, invalidate
-
-Only ``patcher.apply`` writes into a target; everything here decides or remembers.
+    with writing(home, caches) as session:       # patcher.session: lock, recovery
+        view = session.view(package)             # what plan may know of one package
+        staged = session.stage(request, targets) # refusals, or steps and the next journal
+        session.commit(staged, caches)           # intent, write, commit, invalidate
 """

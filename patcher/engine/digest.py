@@ -22,12 +22,12 @@ def package_digest(home: StateHome, journal: Journal, name: str, version: str | 
     ``steps``, what it will be when these are done. No absolute path, no time.
     """
     root = journal.packages().get(name, ("", None))[0]
-    lines = {}
+    lines: dict[bytes, str] = {}
     for path in journal.paths(name):
         lines.update(_lines(home, journal, FileKey(root, path), {s.key: s for s in steps}))
     digest = hashlib.sha256(f"{name} {version or ''}\n".encode())
-    for path in sorted(lines):
-        digest.update(path + b"\0" + lines[path].encode("utf-8", "surrogateescape") + b"\n")
+    for name_bytes in sorted(lines):
+        digest.update(name_bytes + b"\0" + os.fsencode(lines[name_bytes]) + b"\n")
     return digest.hexdigest()
 
 

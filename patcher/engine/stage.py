@@ -20,8 +20,10 @@ from patcher.engine.request import (
     Request,
     Staged,
     Step,
+    Why,
 )
-from patcher.engine.target import Target, sha256
+from patcher.engine.target import Target, check_relative, real_place, sha256
+from patcher.errors import InputError, UnsafePath
 from patcher.journal import (
     ABSENT,
     AppliedGroup,
@@ -69,6 +71,8 @@ class _Stager:
         self._packages: dict[FileKey, str] = {}
         self._names = dict(journal.patchsets)
         self._leaving = self._leavers()
+        self._real = {real_place(home.root(key.root), entry.place or key.path): key
+                      for key, entry in journal.files.items()}
 
     def _leavers(self) -> frozenset[Owner]:
         """Owners whose groups are dropped, replaced, or gone from their document."""
@@ -191,15 +195,26 @@ class _Stager:
     def _merge(self, key: FileKey) -> FileChange:
         wanted = self._wanted.get(key, _Wanted({}, {}))
         entry = self._journal.files.get(key)
-        package = self._package_of(key)
-        target = self._by_package.get(package) or self._targets.get(key.root)
-        place = entry.place if entry is not None else ""
-        if entry is None and target is not None:
-            place = os.path.relpath(target.locate(key.path), target.root)
-            place = "" if place == key.path else place
+        target = self._by_package.get(self._package_of(key)) or self._targets.get(key.root)
+        coming = frozenset(wanted.edits) | frozenset(wanted.wants)
+        try:
+            place = entry.place if entry is not None else _place(key, target)
+            real = real_place(self._home.root(key.root), place or key.path)
+        except (UnsafePath, InputError) as error:
+            raise Obstacle(coming, Why.UNSAFE, str(error)) from error
+        if self._real.setdefault(real, key) != key:
+            raise Obstacle(coming, Why.UNSAFE,
+                           f"{key.path} is the same file as {self._real[real].path}")
         return merge_file(self._home, key, place, entry, leaving=self._leaving,
                           edits=wanted.edits, wants=wanted.wants, target=target,
                           expected=self._request.expected.get(key))
+
+
+def _place(key: FileKey, target: Target | None) -> str:
+    """Where a new path stands below its root; "" when a package does not map its paths."""
+    check_relative(key.path)
+    place = os.path.relpath(target.locate(key.path), target.root) if target else key.path
+    return "" if place == key.path else place
 
 
 def groups_named(journal: Journal, patchset: str) -> frozenset[GroupName]:

@@ -57,20 +57,30 @@ def matches_record(record: Mapping[str, Recorded], path: str, data: bytes) -> bo
     return hashlib.new(entry.algorithm, data).hexdigest() == entry.digest
 
 
+def check_relative(path: str) -> None:
+    """Raises UnsafePath for anything but plain names joined by single slashes."""
+    parts = path.split("/")
+    if "\0" in path or not all(parts) or {".", ".."} & set(parts):
+        raise UnsafePath("not a path inside the package's root", where=path)
+
+
+def real_place(root: Path, place: str) -> str:
+    """The one real path of a place: folders above it resolved, a link at its end not."""
+    full = root / place
+    return os.path.join(os.path.realpath(full.parent), full.name)
+
+
 def writable_place(root: Path, place: str) -> Path:
     """The absolute path of ``place``, if writing there cannot leave ``root``.
 
     The last part may be a link (it gets replaced); the folder above it must
     lie inside. Raises UnsafePath.
     """
-    parts = place.split("/")
-    if place.startswith("/") or "\0" in place or not all(parts) or {".", ".."} & set(parts):
-        raise UnsafePath("not a path inside the package's root", where=place)
-    full = root / place
-    real, home = os.path.realpath(full.parent), os.path.realpath(root)
-    if real != home and not real.startswith(home.rstrip("/") + "/"):
+    check_relative(place)
+    real, home = real_place(root, place), os.path.realpath(root)
+    if not real.startswith(home.rstrip("/") + "/"):
         raise UnsafePath(f"leads out of {root} (to {real})", where=place)
-    return full
+    return root / place
 
 
 def observe(path: Path) -> tuple[Shape, bytes | None]:

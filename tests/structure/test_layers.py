@@ -12,10 +12,10 @@ from tests.structure.imports import ROOT, Module, modules
 
 LAYERS = (
     ("errors", "arch", "gates", "edits", "changes", "tree", "instructions", "atomic"),
-    ("cuda", "python", "binary", "host"),
+    ("cuda", "python", "binary", "host", "build"),
     ("package", "toolchain", "profiles", "operations", "patchset", "scan", "cause", "caches"),
     ("plan", "engine", "journal", "composition", "state", "locks", "verify", "report", "law"),
-    ("apply", "status", "preflight", "processes"),
+    ("apply", "transaction", "session", "status", "preflight", "processes"),
     ("commands", "cli", "__main__"),
 )
 _RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}

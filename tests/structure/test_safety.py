@@ -13,11 +13,8 @@ from tests.structure.imports import Module, modules
 # Who may write, and what.
 WRITERS = {
     "patcher.apply": "files of a target",
-    "patcher.engine": "files of a target, for apply",
     "patcher.atomic": "files of our own stores",
-    "patcher.journal": "the state home",
     "patcher.state": "the state home",
-    "patcher.locks": "lock files",
     "patcher.caches": "JIT caches",
     "patcher.verify": "shadow trees and the verdict store, outside of any target",
     "patcher.commands.options": "the file named by -o",

@@ -10,11 +10,11 @@ from patcher.caches.actions import CacheAction
 from patcher.engine.request import Request, Staged
 from patcher.engine.stage import stage
 from patcher.engine.target import Target
-from patcher.engine.transaction import Caches, Recovery, recover, run
 from patcher.engine.view import PackageView
 from patcher.journal import Journal
 from patcher.locks import LOCK_TIMEOUT, exclusive
 from patcher.state import StateHome
+from patcher.transaction import Caches, Recovery, recover, run
 
 
 @dataclass(frozen=True, slots=True)
