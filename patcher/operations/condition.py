@@ -80,6 +80,11 @@ def parse(text: str) -> Node | None:
     return node if node is not None and parser.at == len(tokens) else None
 
 
+def on_one_line(text: str) -> str:
+    """The condition without comments and continuations, for an evaluator."""
+    return " ".join(token.text for token in _tokens(text) or ())
+
+
 def _tokens(text: str) -> list[_Token] | None:
     found: list[_Token] = []
     position = 0

@@ -14,14 +14,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, islice, product
 
 from patcher.arch import DEVICE, ArchSet, known_targets
 from patcher.edits import Edit, Span, apply_edits
-from patcher.operations.condition import Kind, Node, parse
+from patcher.operations.condition import Kind, Node, on_one_line, parse
 from patcher.operations.worlds import truths
 
 MAX_ATOMS = 6
+MAX_SUBSETS = 64  # of one size, of the leaves to widen
 _LESS = re.compile(r"__CUDA_ARCH__ (<=?) (\d+)$")
 _GREATER = re.compile(r"(\d+) (>=?) __CUDA_ARCH__$")
 
@@ -55,7 +56,8 @@ def cells(asked: ArchSet) -> ArchSet:
 
 
 def table(text: str, atoms: Sequence[str] | None = None) -> Table | None:
-    """Evaluate a condition; None when it is no chain of leaves or has too many atoms."""
+    """Evaluate a condition; None when it is no chain of leaves, has too many atoms, or is
+    an error in some world."""
     node = parse(text)
     if node is None:
         return None
@@ -67,9 +69,13 @@ def table(text: str, atoms: Sequence[str] | None = None) -> Table | None:
     conditions = []
     for values in product("01", repeat=len(names)):
         chosen = dict(zip(names, values, strict=True))
-        conditions.append(_replaced(text, [(leaf.span, chosen[leaf.text]) for leaf in leaves
-                                           if leaf.text in chosen]))
-    return Table(names, tuple(truths(conditions)))
+        replaced = _replaced(text, [(leaf.span, chosen[leaf.text]) for leaf in leaves
+                                    if leaf.text in chosen])
+        conditions.append(on_one_line(replaced))
+    try:
+        return Table(names, tuple(truths(conditions)))
+    except ValueError:
+        return None
 
 
 def mentions_arch(text: str) -> bool:
@@ -106,7 +112,7 @@ def _openings(text: str, asked: ArchSet) -> Iterator[str]:
     assert node is not None
     yield from _without_one(text, node)
     yield from _raised_bound(text, node, asked)
-    yield _each_leaf_widened(text, node, asked)
+    yield from _widened_leaves(text, node, asked)
 
 
 def _closings(text: str, asked: ArchSet) -> Iterator[str]:
@@ -161,23 +167,29 @@ def _raised_bound(text: str, node: Node, asked: ArchSet) -> Iterator[str]:
         yield _replaced(text, [(leaf.span, re.sub(rf"\b{old}\b", new, raw, count=1))])
 
 
-def _each_leaf_widened(text: str, node: Node, asked: ArchSet) -> str:
-    """Every arch leaf that stands in the way of an asked world gets an exception for it."""
-    exceptions: dict[Span, tuple[str, str]] = {}
+def _widened_leaves(text: str, node: Node, asked: ArchSet) -> Iterator[str]:
+    """Arch leaves that stand in the way of an asked world get an exception for it: as few
+    leaves as possible."""
     parents = {part.span: chain for chain in node.walk() for part in chain.parts}
+    pieces = []
     for leaf, positive in node.leaves():
-        if not leaf.is_arch:
-            continue
         raw = text[leaf.span.start:leaf.span.end]
-        holds = ArchSet(truths([raw])[0])
-        blocked = numbers_of(asked - holds if positive else asked & holds)
+        blocked = _blocked(raw, positive, asked) if leaf.is_arch else []
         if blocked:
             sign, join = ("==", "||") if positive else ("!=", "&&")
-            tests = [f"__CUDA_ARCH__ {sign} {value}" for value in blocked]
-            exceptions[leaf.span] = (join, f" {join} ".join([raw, *tests]))
-    pieces = []
-    for span, (join, new) in exceptions.items():
-        parent = parents.get(span)
-        alone = parent is None or parent.kind is Kind.GROUP or parent.kind.value == join
-        pieces.append((span, new if alone else f"({new})"))
-    return _replaced(text, pieces)
+            new = f" {join} ".join([raw, *(f"__CUDA_ARCH__ {sign} {n}" for n in blocked)])
+            parent = parents.get(leaf.span)
+            alone = parent is None or parent.kind is Kind.GROUP or parent.kind.value == join
+            pieces.append((leaf.span, new if alone else f"({new})"))
+    for size in range(1, len(pieces) + 1):
+        for chosen in islice(combinations(pieces, size), MAX_SUBSETS):
+            yield _replaced(text, chosen)
+
+
+def _blocked(leaf: str, positive: bool, asked: ArchSet) -> list[int]:
+    """The asked numbers for which an arch leaf has the value that keeps them out."""
+    try:
+        holds = ArchSet(truths([on_one_line(leaf)])[0])
+    except ValueError:
+        return []
+    return numbers_of(asked - holds if positive else asked & holds)

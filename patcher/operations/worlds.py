@@ -11,7 +11,11 @@ from patcher.cuda.tokens import is_identifier, significant, tokenise
 
 
 def truths(conditions: Iterable[str]) -> list[int]:
-    """The worlds, as bits, in which each condition is true; undefined names are 0, as in C."""
+    """The worlds, as bits, in which each condition is true; undefined names are 0, as in C.
+
+    Conditions are on one line, without comments. Raises ValueError for one that
+    a compiler would report as an error in some world.
+    """
     return [_truth(tuple(significant(tokenise(text)))) for text in conditions]
 
 
@@ -53,6 +57,6 @@ def _substituted(tokens: tuple[str, ...], macros: dict[str, str]) -> Iterable[st
 def _holds(tokens: list[str]) -> bool:
     try:
         value = evaluate(Parser(tokens).parse())
-    except (Malformed, TooComplex):
-        return False  # as a compiler does after its error message
+    except (Malformed, TooComplex) as error:
+        raise ValueError(f"{' '.join(tokens)}: {error}") from None
     return not isinstance(value, frozenset) and bool(value[0])

@@ -1,0 +1,3 @@
+#if (defined(__CUDA_ARCH__) && (__CUDA_ARCH__ >= 1000))
+int a;
+#endif

@@ -1,0 +1,5 @@
+#if defined(__CUDA_ARCH__) /* device */ && \
+    (__CUDA_ARCH__ >= 900) && \
+    (__CUDA_ARCH__ < 1200)
+int a;
+#endif

@@ -1,0 +1,3 @@
+#if __CUDA_ARCH__ >= 900
+int a;
+#endif

@@ -1,0 +1,3 @@
+#if __CUDA_ARCH__ >= 900 && defined(__CUDA_ARCH__)
+int a;
+#endif

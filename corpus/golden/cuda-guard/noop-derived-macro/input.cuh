@@ -1,0 +1,3 @@
+#ifdef FAST_PATH
+int a;
+#endif

@@ -1,0 +1,3 @@
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
+int a;
+#endif

@@ -1,0 +1,6 @@
+#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200 && defined(__CUDA_ARCH__)
+int a;
+#endif
+#if defined(__CUDA_ARCH__) && ((__CUDA_ARCH__ >= 900) && (__CUDA_ARCH__ < 1200))
+int b;
+#endif

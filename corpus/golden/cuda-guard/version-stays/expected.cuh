@@ -1,0 +1,3 @@
+#if __CUDACC_VER_MAJOR__ >= 12 && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+int a;
+#endif

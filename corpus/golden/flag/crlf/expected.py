@@ -1,0 +1,6 @@
+def gen():
+    flags = [
+        "-O3",
+        "-DGDC=1",
+    ]
+    return flags

@@ -1,0 +1,5 @@
+def gen():
+    flags = [
+        "-O3",
+    ]
+    return flags

@@ -1,0 +1,3 @@
+def gen():
+    flags = ["-DGDC=1"]
+    return flags

@@ -1,0 +1,3 @@
+def gen():
+    flags = []
+    return flags

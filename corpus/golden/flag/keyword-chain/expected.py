@@ -1,0 +1,9 @@
+def gen():
+    return build(
+        flags=base
+        + [
+            "-DENABLE_BF16",
+            "-DENABLE_FP4",
+            "-DGDC=1",
+        ],
+    )

@@ -1,0 +1,6 @@
+def gen():
+    flags = [
+        '-O3',
+        '-O2'  # twice
+    ]
+    return flags

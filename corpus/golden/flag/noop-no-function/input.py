@@ -1,0 +1,3 @@
+def other():
+    flags = ["-O3"]
+    return flags

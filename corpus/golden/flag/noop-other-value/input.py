@@ -1,0 +1,3 @@
+def gen():
+    flags = ["-DGDC=0"]
+    return flags

@@ -1,0 +1,3 @@
+def gen():
+    flags = ["-O3", "-DGDC=1"]
+    return flags

@@ -1,0 +1,4 @@
+def gen():
+    flags = ["-O3"]
+    flags = ["-O2"]
+    return flags

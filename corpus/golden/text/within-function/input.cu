@@ -1,0 +1,3 @@
+void one() { stride(n); }
+template <int N>
+void two(int n) { if (n) { stride(n); } }
