@@ -70,7 +70,7 @@ class Target:
         value = str(self.number * 10)
         macros = {"__CUDA_ARCH__": value, "__CUDA_ARCH_LIST__": value}
         if self.suffix == "a":
-            macros[f"__CUDA_ARCH_FEAT_SM{self.number}_ALL"] = ""
+            macros[f"__CUDA_ARCH_FEAT_SM{self.number}_ALL"] = "1"  # -D without a value
             macros["__CUDA_ARCH_SPECIFIC__"] = value
         if self.suffix:
             macros["__CUDA_ARCH_FAMILY_SPECIFIC__"] = value
