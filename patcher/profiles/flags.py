@@ -28,7 +28,7 @@ class Flags:
     @property
     def targets(self) -> tuple[str, ...]:
         """The targets that ``-gencode`` and ``-arch`` name, as nvcc spells them."""
-        found = []
+        found: list[str] = []
         for flag in self.other:
             if flag.startswith(("-gencode", "--generate-code", "-arch", "--gpu-architecture")):
                 match = _GENCODE.search(flag)

@@ -50,11 +50,12 @@ def compile_commands(text: str) -> list[CompileCommand]:
         elif assignment:
             rule, scope = "", variables
             variables[assignment[1]] = assignment[2]
-    return [
+    commands = [
         CompileCommand(_expand(source, variables), _expand(output, variables),
                        _arguments(rules[name], {**variables, **own, "in": source, "out": output}))
         for output, name, source, own in found if name in rules
     ]
+    return [command for command in commands if "-c" in command.arguments]
 
 
 def _lines(text: str) -> list[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from patcher.profiles.partial import Generated, Interpreter
 from patcher.profiles.partial.values import Call, Function, show
@@ -28,16 +29,41 @@ def instantiations(interpreter: Interpreter, call: Call) -> list[Generated]:
     folder = show(call.argument(0, "output_dir"))
     asked = set(show(call.argument(1, "architectures")).split(";"))
     launchers = _launchers(generator.node)
-    found = []
-    for arch, writer in _enabled(generator.node, asked):
-        for name, files in launchers.items():
-            kind, number = name
-            if number == arch or (number == 0 and _makes_mixed(generator, writer)):
-                stem = f"cutlass_kernel_file_{kind.lower()}_sm{arch}"
-                content = "".join(f'#include "{file}"\n' for file in files)
-                found.append(Generated(f"{folder}/{kind.lower()}/{arch}/{stem}.generated.cu",
-                                       content, generator.module.path))
-    return found
+    found = {}
+    for arch, kind, mixed in _operations(generator, asked):
+        files = launchers.get(("", 0) if mixed else (kind, arch), [])
+        stem = f"cutlass_kernel_file_{kind.lower()}_sm{arch}{'_Mixed' if mixed else ''}"
+        path = f"{folder}/{kind.lower()}/{arch}/{stem}.generated.cu"
+        content = "".join(f'#include "{file}"\n' for file in files)
+        found[path] = Generated(path, content, generator.module.path)
+    return list(found.values())
+
+
+def _operations(generator: Function, asked: set[str]) -> Iterator[tuple[int, str, bool]]:
+    """(architecture, kind, mixed input) of each writer that yields operations.
+
+    A writer that is called without the flag of its architecture always does:
+    SM80 and SM90 kernels are part of every module.
+    """
+    for child in ast.walk(generator.node):
+        if not isinstance(child, ast.Call) or not isinstance(child.func, ast.Name):
+            continue
+        match = _ENABLED.match(child.func.id)
+        numbers = _HAS_ARCH.findall(ast.unparse(child)) if match else []
+        enabled = any(asked & {n, f"{n}-real", f"{n}f", f"{n}f-real"} for n in numbers)
+        for writer in _called(generator, child.func.id) if match else ():
+            name = ast.unparse(writer.func)
+            if enabled or not any("is_arch_enabled" in ast.unparse(a) for a in writer.args):
+                grouped = "grouped" in name
+                yield (int(match[1]) if match else 0, "Grouped" if grouped else "Gemm",
+                       grouped and "mixed" in name)
+
+
+def _called(generator: Function, name: str) -> list[ast.Call]:
+    """The ``generate_*`` calls in a function of the generator's module."""
+    return [child for statement in generator.module.bindings.get(name, [])
+            for child in ast.walk(statement) if isinstance(child, ast.Call)
+            and isinstance(child.func, ast.Name) and child.func.id.startswith("generate_")]
 
 
 def fmha_v2_unit(interpreter: Interpreter, call: Call) -> Generated | None:
@@ -63,7 +89,7 @@ def fmha_v2_unit(interpreter: Interpreter, call: Call) -> Generated | None:
 
 
 def _launchers(node: ast.FunctionDef) -> dict[tuple[str, int], list[str]]:
-    """Launcher headers by (kind, architecture); architecture 0 for those outside the map."""
+    """Launcher headers by (kind, architecture); ("", 0) for the one outside the map."""
     paths: dict[str, str] = {}
     mapped: dict[tuple[str, int], list[str]] = {}
     for statement in node.body:
@@ -75,9 +101,7 @@ def _launchers(node: ast.FunctionDef) -> dict[tuple[str, int], list[str]]:
         elif isinstance(value, ast.Dict):
             mapped.update(_entries(value, paths))
     used = {file for files in mapped.values() for file in files}
-    for name, path in paths.items():
-        if path not in used:
-            mapped[(name.removesuffix("_inl"), 0)] = [path]
+    mapped[("", 0)] = [path for path in paths.values() if path not in used]
     return mapped
 
 
@@ -90,23 +114,3 @@ def _entries(value: ast.Dict, paths: dict[str, str]) -> dict[tuple[str, int], li
             names = [paths[f.id] for f in files.elts if isinstance(f, ast.Name) and f.id in paths]
             found[(key.elts[0].attr, int(str(key.elts[1].value)))] = names
     return found
-
-
-def _enabled(node: ast.FunctionDef, asked: set[str]) -> list[tuple[int, str]]:
-    """The architectures whose operations are generated for what is asked, with their writers."""
-    found = []
-    for child in ast.walk(node):
-        if not isinstance(child, ast.Call) or not isinstance(child.func, ast.Name):
-            continue
-        match = _ENABLED.match(child.func.id)
-        numbers = _HAS_ARCH.findall(ast.unparse(child)) if match else []
-        if match and any(asked & {n, f"{n}-real", f"{n}f", f"{n}f-real"} for n in numbers):
-            found.append((int(match[1]), child.func.id))
-    return found
-
-
-def _makes_mixed(generator: Function, writer: str) -> bool:
-    """True when an architecture's operations include the mixed-input grouped ones."""
-    statements = generator.module.bindings.get(writer, [])
-    return any(isinstance(child, ast.Name) and "mixed" in child.id and "grouped" in child.id
-               for statement in statements for child in ast.walk(statement))

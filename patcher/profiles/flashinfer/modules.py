@@ -145,8 +145,10 @@ class _Reader:
         return flags
 
     def _folder(self, folder: str) -> str:
-        written = any(f == folder or f.startswith(f"{folder}/") for f in self._folders)
-        return self._home if written else folder.replace(HOLE, "*")
+        virtual = folder.startswith("@")
+        if virtual and any(f"{f}/".startswith(f"{folder}/") for f in self._folders):
+            return self._home
+        return folder.replace(HOLE, "*")
 
 
 def _cuda_first(item: tuple[str, Flags]) -> bool:

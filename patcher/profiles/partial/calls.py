@@ -250,10 +250,10 @@ class Calls(Expressions):
 
     def _path_method(self, path: PurePosixPath, name: str, args: list[Value]) -> list[Value] | None:
         """The result in a list, None when the method does not touch the file system."""
-        if name in ("exists", "is_file"):
-            return [str(path) in self.generated or exists(self.tree, str(path))]
-        if name == "is_dir":
-            return [bool(self.tree.names(str(path)) or self.tree.folders(str(path)))]
+        if name in ("exists", "is_file", "is_dir"):
+            file = str(path) in self.generated or exists(self.tree, str(path))
+            folder = bool(self.tree.names(str(path)) or self.tree.folders(str(path)))
+            return [{"is_file": file, "is_dir": folder}.get(name, file or folder)]
         if name == "read_text":
             return [self.read(path)]
         if name == "write_text" and args:
