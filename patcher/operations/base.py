@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
 
 from patcher.arch import EMPTY, ArchSet
 from patcher.changes import Change
@@ -58,16 +57,3 @@ class Finding:
     effective: ArchSet = EMPTY
     evidence: Evidence = Evidence.GATES
     files: tuple[str, ...] = ()
-
-
-class Source(Protocol):
-    """Where an operation reads from: the bases, so that edits never build on edits."""
-
-    def read(self, path: str) -> bytes:
-        """The base's bytes; FileNotFoundError when absent."""
-
-    def names(self, folder: str) -> frozenset[str]:
-        """As in Tree."""
-
-    def folders(self, folder: str) -> frozenset[str]:
-        """As in Tree."""

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from patcher.arch import ArchSet
 from patcher.edits import Edit, Span
 from patcher.operations import opening
-from patcher.operations.base import Evidence, Finding, Outcome, Source
+from patcher.operations.base import Evidence, Finding, Outcome
 from patcher.operations.region import function_spans, inside
 from patcher.patchset.schema import CudaGuard
+from patcher.tree import Tree
 
 _DEFINED = {"ifdef": "defined({})", "elifdef": "defined({})",
             "ifndef": "!defined({})", "elifndef": "!defined({})"}
@@ -73,7 +74,7 @@ def trimmed(edit: Edit, old: bytes) -> Edit:
     return Edit(Span(edit.span.start + head, edit.span.end - tail), new[head:len(new) - tail])
 
 
-def find(operation: CudaGuard, source: Source) -> Finding:
+def find(operation: CudaGuard, source: Tree) -> Finding:
     """The edits for every matching arm, or why there are none."""
     asked = operation.open or operation.close
     request = _Request(operation, asked, opening.cells(asked))

@@ -6,13 +6,14 @@ import posixpath
 
 from patcher.changes import Change, Create, Link
 from patcher.errors import PatcherError
-from patcher.operations.base import Finding, Outcome, Source
+from patcher.operations.base import Finding, Outcome
 from patcher.patchset.schema import CreateFile, Overlay, Symlink
+from patcher.tree import Tree
 
 MAX_FILES = 20_000  # an overlay is a set of headers, not a disk
 
 
-def create(operation: CreateFile, source: Source) -> Finding:
+def create(operation: CreateFile, source: Tree) -> Finding:
     """A new file; the same bytes already there are not needed, others a conflict."""
     new = operation.content.encode()
     files = (operation.file,)
@@ -28,7 +29,7 @@ def create(operation: CreateFile, source: Source) -> Finding:
                    files=files)
 
 
-def symlink(operation: Symlink, source: Source) -> Finding:
+def symlink(operation: Symlink, source: Tree) -> Finding:
     """A link to a file or folder beside it that exists; whatever has its name is kept."""
     folder = posixpath.dirname(operation.link)
     target = posixpath.join(folder, operation.target)
@@ -41,7 +42,7 @@ def symlink(operation: Symlink, source: Source) -> Finding:
     return Finding(Outcome.NOT_NEEDED, f"{operation.link} is there already", files=files)
 
 
-def overlay(operation: Overlay, source: Source) -> Finding:
+def overlay(operation: Overlay, source: Tree) -> Finding:
     """Add the files of one folder to another.
 
     A partial set of headers does not compile, so all or nothing: a file that
@@ -68,7 +69,7 @@ def overlay(operation: Overlay, source: Source) -> Finding:
     return Finding(Outcome.MISSING, f"{operation.from_} holds no files", files=(operation.from_,))
 
 
-def _below(source: Source, folder: str) -> list[str]:
+def _below(source: Tree, folder: str) -> list[str]:
     found, stack = [], [folder]
     while stack:
         here = stack.pop()
@@ -79,7 +80,7 @@ def _below(source: Source, folder: str) -> list[str]:
     return sorted(found)
 
 
-def _content(source: Source, path: str) -> bytes | None:
+def _content(source: Tree, path: str) -> bytes | None:
     try:
         return source.read(path)
     except FileNotFoundError:
@@ -88,6 +89,6 @@ def _content(source: Source, path: str) -> bytes | None:
         return None
 
 
-def _taken(source: Source, path: str) -> bool:
+def _taken(source: Tree, path: str) -> bool:
     folder, _, name = path.rpartition("/")
     return name in source.names(folder) or name in source.folders(folder)

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patcher.edits import Edit, Span
-from patcher.operations.base import Evidence, Finding, Outcome, Source
+from patcher.operations.base import Evidence, Finding, Outcome
 from patcher.operations.region import offsets_of
 from patcher.patchset.schema import Flag
+from patcher.tree import Tree
 
 _MACRO = re.compile(r"-D\s*(\w+)(?:=(.*))?$", re.S)
 _MAX_DEPTH = 8  # names that lead to names
@@ -29,7 +30,7 @@ class Site:
     scope: ast.AST
 
 
-def find(operation: Flag, source: Source) -> Finding:
+def find(operation: Flag, source: Tree) -> Finding:
     """The edit that adds the flag, or why there is none."""
     file, place = operation.file, f"{operation.file} {operation.within}".strip()
     try:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from patcher.operations import cuda_guard, files, flag, python_gate, text
-from patcher.operations.base import Finding, Source
+from patcher.operations.base import Finding
 from patcher.patchset import schema
+from patcher.tree import Tree
 
-_FINDERS: dict[type, Callable[[Any, Source], Finding]] = {
+_FINDERS: dict[type, Callable[[Any, Tree], Finding]] = {
     schema.PythonGate: python_gate.find,
     schema.CudaGuard: cuda_guard.find,
     schema.Text: text.find,
@@ -20,6 +21,6 @@ _FINDERS: dict[type, Callable[[Any, Source], Finding]] = {
 }
 
 
-def find(operation: schema.Operation, source: Source) -> Finding:
+def find(operation: schema.Operation, source: Tree) -> Finding:
     """What ``operation`` would do to the bases behind ``source``."""
     return _FINDERS[type(operation)](operation, source)

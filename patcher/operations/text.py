@@ -16,12 +16,13 @@ stands there exactly ``count`` times, and the group decides by its gates:
 from __future__ import annotations
 
 from patcher.edits import Edit, Span
-from patcher.operations.base import Evidence, Finding, Outcome, Source
+from patcher.operations.base import Evidence, Finding, Outcome
 from patcher.operations.region import function_spans, inside, line_of, without_code
 from patcher.patchset.schema import Text
+from patcher.tree import Tree
 
 
-def find(operation: Text, source: Source) -> Finding:
+def find(operation: Text, source: Tree) -> Finding:
     """The edits, when the anchor stands exactly ``count`` times; else a conflict."""
     try:
         data = source.read(operation.file)
