@@ -63,6 +63,7 @@ class CacheSpec:
     ``modules`` are globs below a place, where ``{version}`` is the package's.
     ``kernels`` names the .py files that are kernels or helpers here: all ("*"),
     or those beside a file that imports this module; "" when kernels are C++.
+    ``package_folder`` is an import package that is used in the cache's place.
     """
 
     id: str
@@ -78,14 +79,31 @@ class CacheSpec:
     kernels: str
     stale_after: Mapping[Edit, Staleness]
     advice: str
+    package_folder: str
 
     def folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
         """The folders this cache uses under these variables, whether they exist or not."""
-        found = [_first(group, environ) for group in self.places]
+        found = [self.place(group, environ) for group in self.places]
         return tuple(dict.fromkeys(place for place in found if place is not None))
+
+    @staticmethod
+    def place(alternatives: Iterable[str], environ: Mapping[str, str]) -> Path | None:
+        """The first alternative whose variables are set, as a folder; None when none is."""
+        for template in alternatives:
+            if not all(environ.get(name) for name in _VARIABLE.findall(template)):
+                continue
+            # DG_JIT_CACHE_DIR is a list whose first folder is written to
+            text = _VARIABLE.sub(lambda match: environ[match[1]].split(":")[0], template)
+            if PurePosixPath(text).is_absolute():  # "off" and "0" disable some caches
+                return Path(text)
+        return None
 
     def concerns(self, package: str) -> bool:
         return "*" in self.packages or package in self.packages
+
+    def stands_in(self, root: str) -> bool:
+        """True when an installed package is used in place of this cache."""
+        return bool(self.package_folder) and os.path.isdir(os.path.join(root, self.package_folder))
 
     def stale(self, touched: Touched) -> str:
         """Why entries go stale when these files change; empty when they do not."""
@@ -129,17 +147,6 @@ def _imports(folder: str, module: str) -> bool:
         return True  # what cannot be read may be a kernel
 
 
-def _first(alternatives: Iterable[str], environ: Mapping[str, str]) -> Path | None:
-    for template in alternatives:
-        names = _VARIABLE.findall(template)
-        if not all(environ.get(name) for name in names):
-            continue
-        text = _VARIABLE.sub(lambda match: environ[match[1]].split(":")[0], template)
-        if PurePosixPath(text).is_absolute():  # "off" and "0" disable some caches
-            return Path(text)
-    return None
-
-
 def _spec(row: dict[str, Any]) -> CacheSpec:
     stale = {Edit(edit): Staleness(entry["v"], entry.get("why", ""))
              for edit, entry in row["stale_after"].items()}
@@ -152,6 +159,7 @@ def _spec(row: dict[str, Any]) -> CacheSpec:
         epoch=tuple(row.get("epoch", {}).items()),
         kernels=row.get("kernels", ""),
         stale_after=stale, advice=row["advice"],
+        package_folder=row.get("package_folder", ""),
     )
 
 
