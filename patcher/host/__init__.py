@@ -4,6 +4,6 @@
 edited, because what they protect is chosen by the caller.
 """
 
-from patcher.host.find import find_host_gates
+from patcher.host.find import constants, find_host_gates, worth_reading
 
-__all__ = ["find_host_gates"]
+__all__ = ["constants", "find_host_gates", "worth_reading"]

@@ -75,7 +75,8 @@ def _matches(operation: PythonGate | CudaGuard | Flag, gate: Gate, files: Files)
 
     spec = GateSpec(operation.gate, operation.within, operation.open, operation.close,
                     operation.count)
-    found = match_gates(files.get(gate.location.path).data, spec)
+    path = gate.location.path
+    found = match_gates(files.get(path).data, path, spec, None)
     return any(gate.location.line <= match.line <= gate.location.end_line for match in found)
 
 

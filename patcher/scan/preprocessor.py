@@ -191,8 +191,18 @@ def _definitely(weak: bool, verdict: Verdict) -> bool:
     return not weak and verdict is Verdict.REJECTED
 
 
-def merge(found: Iterable[Found]) -> list[tuple[Gate, int, tuple[int, ...], tuple[Gate, ...]]]:
-    """Equal gates of one file as one row: the row, its units, hidden lines, and its gates."""
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Equal gates of one file: the gate that stands for them, their units, and each of them."""
+
+    gate: Gate
+    units: int
+    hidden: tuple[int, ...]
+    inner: tuple[Gate, ...]
+
+
+def merge(found: Iterable[Found]) -> list[Row]:
+    """One row for the gates of a file that say and do the same in the same units."""
     groups: dict[tuple[object, ...], list[Found]] = {}
     for item in found:
         gate = item.gate
@@ -214,5 +224,5 @@ def merge(found: Iterable[Found]) -> list[tuple[Gate, int, tuple[int, ...], tupl
             id="",
         )
         hidden = tuple(line for item in items for line in item.hidden)
-        rows.append((row, items[0].units, hidden, gates))
-    return rows
+        rows.append(Row(row, items[0].units, hidden, gates))
+    return sorted(rows, key=lambda r: (r.gate.location.path, r.gate.location.line))

@@ -1,0 +1,274 @@
+"""Scan one package: walk its units, judge every layer, group by feature, rank."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from patcher.arch import Target
+from patcher.cuda.model import TranslationUnit, UnitReport
+from patcher.cuda.predefined import ToolkitMacros
+from patcher.cuda.walk import Walker
+from patcher.gates import Cause, Gate, Layer, Severity
+from patcher.package.model import Package
+from patcher.profiles.base import JitModule, Profile
+from patcher.scan.features import (
+    Feature,
+    hardware_of,
+    own_gates,
+    report_of,
+    with_module_cause,
+)
+from patcher.scan.files import Files
+from patcher.scan.layers import binary_layer, build_layer, host_layer, python_layer
+from patcher.scan.model import (
+    ConfigurationRow,
+    MissingRow,
+    ModuleReport,
+    PackageRow,
+    Report,
+    ToolchainRow,
+)
+from patcher.scan.opened import Openers, shipped_for
+from patcher.scan.preprocessor import Judge, merge
+from patcher.scan.walks import Facts, judged, walk_all
+from patcher.toolchain.model import Toolkit
+from patcher.tree import Tree
+
+_SEVERITIES = [Severity.CRITICAL, Severity.WARNING, Severity.INFO]
+LIBRARIES = ("/cutlass/", "/cccl/", "/spdlog/", "/cub/", "/thrust/")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What of a package is scanned. Empty means everything.
+
+    ``modules`` and ``units`` are names and paths; ``tick`` is told of progress.
+    """
+
+    layers: frozenset[Layer] = frozenset()
+    modules: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    tick: Callable[[int, int], None] = field(default=lambda done, total: None)
+
+    def wants(self, layer: Layer) -> bool:
+        return not self.layers or layer in self.layers
+
+
+def scan(
+    package: Package,
+    profile: Profile,
+    targets: Sequence[Target],
+    references: Sequence[Target],
+    toolkit: Toolkit,
+    options: Options | None = None,
+) -> Report:
+    """Every gate of a package that excludes a target or is over-open, by feature.
+
+    Raises InputError when the package's own files cannot be read.
+    """
+    return _Scan(package, profile, tuple(targets), tuple(references), toolkit,
+                 options or Options()).report()
+
+
+class _Scan:
+    def __init__(
+        self, package: Package, profile: Profile, targets: tuple[Target, ...],
+        references: tuple[Target, ...], toolkit: Toolkit, options: Options,
+    ) -> None:
+        self.package, self.profile, self.toolkit, self.options = package, profile, toolkit, options
+        self.targets, self.references = targets, references
+        self.tree: Tree = profile.tree(package, toolkit)
+        self.files = Files(self.tree)
+        self.modules = list(profile.modules(package, toolkit))
+        macros = ToolkitMacros(toolkit.version, toolkit.platform, toolkit.host.macros or None)
+        self.walker = Walker(self.tree, toolkit=macros)
+        self.openers = Openers(shipped_for(package.name), package.name)
+        self.units_of: dict[str, int] = {}  # gate id -> units
+        self.details: dict[str, tuple[Gate, ...]] = {}
+
+    def report(self) -> Report:
+        units = self._units()
+        total = len(units)
+        facts = walk_all(units, self._walk, self.files,
+                         lambda done: self.options.tick(done, total))
+        python = self._python()
+        features = [self._feature(module, facts) for module in self._wanted_modules()]
+        python = self._with_causes(python, features, facts)
+        gates = [*python, *self._preprocessor(facts), *self._host(facts)]
+        gates += self._build(facts, features, python) + self._binary()
+        gates = [self._opened(gate) for gate in gates]
+        ranked = sorted(gates, key=_rank)
+        return self._assemble(facts, ranked, features)
+
+    def _walk(self, unit: TranslationUnit, every: bool) -> UnitReport:
+        return self.walker.walk(unit, every=every)
+
+    def _units(self) -> list[TranslationUnit]:
+        units = self.profile.translation_units(self.package, self.toolkit)
+        options = self.options
+        if options.modules:
+            units = [u for u in units if set(u.modules) & set(options.modules)]
+        if options.units:
+            units = [u for u in units
+                     if {u.path, f"{u.path}@{u.configuration.id}"} & set(options.units)]
+        return units
+
+    def _wanted_modules(self) -> list[JitModule]:
+        wanted = self.options.modules
+        return [m for m in self.modules if not wanted or m.name in wanted]
+
+    def _feature(self, module: JitModule, facts: Facts) -> Feature:
+        units = sum(1 << n for n, u in enumerate(facts.units) if module.name in u.modules)
+        functions = self.profile.functions_of(self.package, module)
+        return Feature(module, units, tuple(functions))
+
+    def _python(self) -> list[Gate]:
+        if not self.options.wants(Layer.PYTHON):
+            return []
+        from patcher.python.find import find_gates
+
+        found = find_gates(self.package.tree, self.package.import_name)
+        return python_layer(found, self.files, self.targets, self.references)
+
+    def _with_causes(
+        self, python: list[Gate], features: Iterable[Feature], facts: Facts
+    ) -> list[Gate]:
+        """Python gates with their modules, and with what the modules' sources say."""
+        table = {gate.id: gate for gate in python}
+        for feature in features:
+            own = own_gates(feature, python)
+            if not own:
+                continue
+            evidence = hardware_of(feature, facts, self.files, self.targets[0], LIBRARIES)
+            for gate in own:
+                known = table[gate.id]
+                modules = tuple(sorted({*known.modules, feature.module.name}))
+                table[gate.id] = replace(with_module_cause(known, evidence), modules=modules)
+        return list(table.values())
+
+    def _preprocessor(self, facts: Facts) -> list[Gate]:
+        if not self.options.wants(Layer.PREPROCESSOR):
+            return []
+        judge = Judge(self.files, self.targets, self.references, self.toolkit.version)
+        rows = merge(item for item, _ in judged(facts, judge, self._walk))
+        gates = []
+        for row, named in zip(rows, numbered(identity(row.gate) for row in rows), strict=True):
+            gate = replace(row.gate, units=facts.paths(row.units),
+                           modules=facts.modules(row.units), id=named)
+            self.units_of[named] = row.units
+            self.details[named] = row.inner
+            gates.append(gate)
+        return gates
+
+    def _host(self, facts: Facts) -> list[Gate]:
+        if not self.options.wants(Layer.HOST):
+            return []
+        gates = host_layer(facts, self.files, self.targets, self.references)
+        names = numbered(gate.id for gate in gates)
+        gates = [replace(gate, id=named) for gate, named in zip(gates, names, strict=True)]
+        for gate in gates:
+            self.units_of[gate.id] = facts.reached[gate.location.path]
+        return gates
+
+    def _build(
+        self, facts: Facts, features: Sequence[Feature], python: Sequence[Gate]
+    ) -> list[Gate]:
+        if not self.options.wants(Layer.BUILD):
+            return []
+        shut = {name for gate in python for name in gate.modules
+                if gate.rule == "list-keyword" and gate.excludes_target}
+        named = {f.module.name: f.module for f in features}
+        return build_layer(facts, named, frozenset(shut), self.targets[0], self._walk, self.files)
+
+    def _binary(self) -> list[Gate]:
+        if not self.options.wants(Layer.BINARY) or self.package.read_only:
+            return []
+        folders = self.profile.aot_folders(self.package)
+        return binary_layer(folders, self.modules, self.package.root, self.targets[0])
+
+    def _opened(self, gate: Gate) -> Gate:
+        if not (gate.excludes_target or gate.over_open):
+            return gate
+        opener = self.openers.of(gate, self.files)
+        if opener is None:
+            return gate
+        if gate.cause is Cause.UNKNOWN and opener.evidence:
+            gate = replace(gate, cause=Cause.SOFTWARE, evidence=opener.evidence)
+        return replace(gate, opened_by=opener.name)
+
+    def _assemble(
+        self, facts: Facts, gates: Sequence[Gate], features: Sequence[Feature]
+    ) -> Report:
+        reports = [self._module(feature, gates, facts) for feature in features]
+        reports = [r for r in reports if r.gates]
+        order = {gate.id: n for n, gate in enumerate(gates)}
+        reports.sort(key=lambda r: (min(order[g] for g in r.gates), r.name))
+        toolkit = self.toolkit
+        package = self.package
+        return Report(
+            packages=(PackageRow(package.name, package.version, package.root),),
+            targets=self.targets,
+            assumed=self.options.assumed,
+            references=self.references,
+            toolchain=ToolchainRow(toolkit.version, toolkit.path, toolkit.assumed),
+            gates=tuple(gates),
+            modules=tuple(reports),
+            configurations=_configurations(facts.units),
+            unit_count=len(facts.units),
+            file_count=facts.file_count,
+            missing=tuple(MissingRow(m.include, m.source, m.line) for m in sorted(facts.missing)),
+            notes=tuple(self._notes(facts)),
+            warnings=tuple(sorted(facts.warnings)),
+            details=self.details,
+        )
+
+    def _module(self, feature: Feature, gates: Sequence[Gate], facts: Facts) -> ModuleReport:
+        name = feature.module.name
+        return report_of(feature, [g for g in gates if name in g.modules], self.units_of, facts)
+
+    def _notes(self, facts: Facts) -> Iterable[str]:
+        paths = list(_headers(self.tree, self.package.import_name))
+        for path in facts.observer.unreached(paths):
+            yield f"{path} is reached by no unit"
+
+
+def _headers(tree: Tree, folder: str) -> Iterable[str]:
+    from patcher.tree import walk
+
+    return walk(tree, folder, (".h",))
+
+
+def _rank(gate: Gate) -> tuple[object, ...]:
+    finding = gate.excludes_target or gate.over_open
+    return (not finding, _SEVERITIES.index(gate.severity), gate.opened_by is None,
+            list(Layer).index(gate.layer), gate.location.path, gate.location.line)
+
+
+def identity(gate: Gate) -> str:
+    """An id that stays when lines move and units are added."""
+    key = "\0".join([gate.layer.value, gate.location.path, gate.condition, gate.effect.value,
+                     gate.cause.value, *sorted(gate.names)])
+    return f"{gate.layer.value[:2].upper()}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+
+
+def numbered(ids: Iterable[str]) -> list[str]:
+    """The ids in order, made distinct: an equal one gets a number behind it."""
+    seen: dict[str, int] = {}
+    result = []
+    for name in ids:
+        seen[name] = seen.get(name, 0) + 1
+        result.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    return result
+
+
+def _configurations(units: Sequence[TranslationUnit]) -> tuple[ConfigurationRow, ...]:
+    rows: dict[str, ConfigurationRow] = {}
+    for unit in units:
+        configuration = unit.configuration
+        flags = tuple(f"-D{n}={v}" if v else f"-D{n}" for n, v in configuration.defines)
+        rows.setdefault(configuration.id, ConfigurationRow(
+            configuration.id, unit.path, ", ".join(unit.modules), flags, configuration.guessed))
+    return tuple(rows[name] for name in sorted(rows))
