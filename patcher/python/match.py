@@ -187,7 +187,7 @@ def _defined(file: File, spec: GateSpec, value: ast.expr) -> list[Located]:
     keys = known.keys if isinstance(known, Table) else known
     if not isinstance(keys, tuple | list):
         return []
-    plain = [key for key in keys]
+    plain = list(keys)
     spelled = axis_like(plain)
     if spelled is None:
         return []
@@ -210,13 +210,18 @@ def _uses(file: File, spec: GateSpec, uses: list[ast.expr]) -> Iterator[Located]
             yield found
 
 
-def _group(node: ast.expr, parents: Parents, file: File, scope: Scope) -> ast.expr:
-    """The whole ``or`` of predicates that a predicate is part of, else itself."""
-    above = parents.get(node)
-    if isinstance(above, ast.BoolOp) and isinstance(above.op, ast.Or):
+def _group(node: ast.expr, file: File, scope: Scope) -> ast.expr:
+    """The whole of which an expression is a part: an ``or`` of predicates, or tests of the
+    same operand joined by ``and`` and ``or``; else itself."""
+    subjects = _subject_text(node)
+    while isinstance(above := file.parents.get(node), ast.BoolOp):
+        predicates = isinstance(above.op, ast.Or) and not subjects
+        if not predicates and (not subjects or _subject_text(above) != subjects):
+            break
         values = [file.evaluator.value(v, scope) for v in above.values]
-        if all(isinstance(v, Varied) for v in values):
-            return above
+        if not all(isinstance(v, Varied) for v in values):
+            break
+        node = above
     return node
 
 
@@ -247,7 +252,7 @@ def _wider(file: File, spec: GateSpec, asked: ast.expr, nodes: list[ast.expr]) -
     for node in nodes:
         if not isinstance(node, ast.Compare | ast.BoolOp | ast.Call | ast.Name | ast.Attribute):
             continue
-        if operands and not (_operands(node) >= operands):
+        if operands and not (_operands(node) | {canonical(node)}) & operands:
             continue
         if not operands and not (subject & _subject_text(node)):
             continue
@@ -255,8 +260,10 @@ def _wider(file: File, spec: GateSpec, asked: ast.expr, nodes: list[ast.expr]) -
         if located is None:
             continue
         narrow = _passing(file, asked, located.scope, located.positive)
-        if narrow is not None and (narrow | spec.open) - spec.close <= located.worlds \
-                and not (located.worlds & spec.close):
+        if narrow is None:
+            continue
+        wanted = (narrow | spec.open.device) - spec.close
+        if wanted == located.worlds or (wanted <= located.worlds and not spec.close):
             found.append(located)
     return found
 
@@ -298,8 +305,7 @@ def _expression(file: File, spec: GateSpec, node: ast.expr) -> Located | None:
     if not stands_within(within, spec.within):
         return None
     kind = _kind(node)
-    if kind is Kind.PREDICATE:
-        node = _group(node, file.parents, file, scope)
+    node = _group(node, file, scope)
     positive = is_positive(node, file.parents)
     value = file.evaluator.value(node, scope)
     if not isinstance(value, Varied):

@@ -108,10 +108,9 @@ def _is_quiet(value: ast.expr) -> bool:
 def _is_nothing(value: ast.expr | None) -> bool:
     if isinstance(value, ast.Tuple):  # ``return False, "reason"``
         return bool(value.elts) and _is_nothing(value.elts[0])
-    return value is None or ((isinstance(value, ast.Constant) and value.value in (None, False)
-                             and not isinstance(value.value, int | float)) or
-                             (isinstance(value, ast.Constant) and value.value is False)) or (
-        isinstance(value, ast.Name) and value.id == "NotImplemented")
+    if isinstance(value, ast.Constant):
+        return value.value is None or value.value is False
+    return value is None or (isinstance(value, ast.Name) and value.id == "NotImplemented")
 
 
 def is_positive(node: ast.AST, parents: Parents) -> bool:
