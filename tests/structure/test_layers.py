@@ -12,10 +12,10 @@ from tests.structure.imports import ROOT, Module, modules
 
 LAYERS = (
     ("errors", "arch", "gates", "edits", "changes", "tree", "instructions", "atomic"),
-    ("cuda", "python", "binary", "host", "build"),
+    ("cuda", "python", "binary", "host"),
     ("package", "toolchain", "profiles", "operations", "patchset", "scan", "cause", "caches"),
-    ("plan", "engine", "journal", "composition", "state", "locks", "verify", "report", "law"),
-    ("apply", "transaction", "session", "status", "preflight", "processes"),
+    ("plan", "decide", "engine", "journal", "composition", "state", "locks", "verify", "report"),
+    ("apply", "status", "effective", "preview", "preflight", "processes", "law"),
     ("commands", "cli", "__main__"),
 )
 _RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
