@@ -1,0 +1,1 @@
+"""Failures before and around the gates: toolkits, headers, ABI, libraries, prebuilt code."""

@@ -1,0 +1,1 @@
+"""One file per subject; each offers functions from Surroundings to results."""

@@ -1,0 +1,81 @@
+"""Link-time names that pip's CUDA wheels leave out: lib64, libcudart.so, a libcuda to link to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from patcher.doctor.model import Repair, Result, Status, Surroundings
+
+
+def link_libraries(surroundings: Surroundings) -> Iterable[Result]:
+    """What ``-L$CUDA_HOME/lib64 -lcudart`` would find in each toolkit."""
+    for toolkit in surroundings.toolkits:
+        root = toolkit.path
+        if root is None or toolkit.nvcc is None:
+            continue
+        yield from _lib64(root)
+        yield from _cudart(root)
+
+
+def _folder(root: Path) -> Path | None:
+    return next((root / n for n in ("lib64", "lib") if (root / n).is_dir()), None)
+
+
+def _lib64(root: Path) -> Iterable[Result]:
+    if (root / "lib64").exists() or not (root / "lib").is_dir():
+        return
+    profile = root / "bin" / "nvcc.profile"
+    searched = "lib$(_TARGET_SIZE_)" in profile.read_text("utf-8", "replace") if (
+        profile.is_file()) else False
+    who = "nvcc itself and JIT builds search" if searched else "JIT builds search"
+    yield Result(
+        "toolkit-lib64", Status.ERROR,
+        f"{root}: no lib64, which {who}; the libraries are in lib",
+        (f"{root}/lib", "expect: ld: cannot find -lcudart, -lcudadevrt or -lcudart_static"),
+        Repair("cuda-libraries", (f"ln -s lib {root}/lib64",)),
+    )
+
+
+def _cudart(root: Path) -> Iterable[Result]:
+    folder = _folder(root)
+    if folder is None or (folder / "libcudart.so").exists():
+        return
+    versions = sorted(p.name for p in folder.glob("libcudart.so.*") if p.is_file())
+    if not versions:
+        yield Result(
+            "toolkit-cudart", Status.ERROR, f"{root}: no CUDA runtime library at all",
+            ("expect: cannot find -lcudart",),
+            Repair(commands=("pip install nvidia-cuda-runtime",)),
+        )
+        return
+    yield Result(
+        "toolkit-cudart", Status.ERROR,
+        f"{folder}: libcudart.so is missing, only {versions[0]} is there: -lcudart fails",
+        (str(folder / versions[0]), "expect: /usr/bin/ld: cannot find -lcudart"),
+        Repair("cuda-libraries", (f"ln -s {versions[0]} {folder}/libcudart.so",)),
+    )
+
+
+def driver_library(surroundings: Surroundings) -> Iterable[Result]:
+    """JIT builds link -lcuda, which a driver or the toolkit's stubs provide."""
+    from patcher.binary.loader import ld_cache
+
+    cache = ld_cache()
+    stubs = [
+        folder / "libcuda.so"
+        for toolkit in surroundings.toolkits if toolkit.path
+        for folder in (toolkit.path / "lib64" / "stubs", toolkit.path / "lib" / "stubs",
+                       toolkit.path / "targets" / f"{toolkit.platform}-linux" / "lib" / "stubs")
+    ]
+    if "libcuda.so" in cache or any(stub.exists() for stub in stubs):
+        yield Result("driver-library", Status.OK, "-lcuda can be linked")
+        return
+    driver = cache.get("libcuda.so.1")
+    commands = (f"ln -s {driver} $CUDA_HOME/lib64/stubs/libcuda.so",) if driver else (
+        "build on a machine with the driver, or install the toolkit's stubs",)
+    yield Result(
+        "driver-library", Status.WARNING,
+        "no libcuda.so to link against: JIT builds that pass -lcuda stop at the link step",
+        ("expect: /usr/bin/ld: cannot find -lcuda",), Repair(commands=commands),
+    )

@@ -1,0 +1,82 @@
+"""Parts of a CUDA tree from different releases: which pairs break, and how they say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from patcher.doctor.markers import Parts, read_parts
+from patcher.doctor.model import Repair, Result, Status, Surroundings
+from patcher.toolchain.model import Toolkit
+
+_ESCAPE = "CCCL_DISABLE_CTK_COMPATIBILITY_CHECK"
+_CHECKER = "cuda/std/__cccl/cuda_toolkit.h"
+
+
+def version_skew(surroundings: Surroundings) -> Iterable[Result]:
+    """nvcc, crt, nvvm and runtime must have the same major.minor; CCCL need not."""
+    for toolkit in surroundings.toolkits:
+        if toolkit.path is None:
+            continue
+        parts = read_parts(toolkit, surroundings.environment.site_packages)
+        results = [*_launch(toolkit, parts), *_runtime(toolkit, parts)]
+        yield from results or [
+            Result("toolkit-versions", Status.OK, f"{toolkit.path}: one release ({parts.nvcc})",
+                   (_list(parts),))
+        ]
+
+
+def _launch(toolkit: Toolkit, parts: Parts) -> Iterable[Result]:
+    """The stub that cicc and cudafe++ write calls a macro of the crt headers."""
+    wrong = [name for name in ("crt", "nvvm") if getattr(parts, name) not in (None, parts.nvcc)]
+    if parts.nvcc is None or not wrong:
+        return
+    names = " and ".join(f"{name} is {getattr(parts, name)}" for name in wrong)
+    yield Result(
+        "toolkit-skew-compiler", Status.ERROR,
+        f"{toolkit.path}: nvcc is {parts.nvcc} but {names}: nothing compiles, "
+        "not even an empty kernel",
+        (_list(parts), f"crt/host_runtime.h: __cudaLaunch takes {parts.launch_arity} parameter(s)",
+         ('expect: error: macro "__cudaLaunch" requires 2 arguments, but only 1 given'
+         " (or: passed 2 arguments, but takes just 1)")),
+        Repair(commands=(_pins(parts.nvcc, "nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm"),)),
+    )
+
+
+def _runtime(toolkit: Toolkit, parts: Parts) -> Iterable[Result]:
+    """CCCL compares the compiler's release with CUDART_VERSION and stops on a difference."""
+    if parts.nvcc is None or parts.runtime in (None, parts.nvcc):
+        return
+    escape = _has_escape(toolkit)
+    extra = (f"or compile with -D{_ESCAPE} (this CCCL knows it)",) if escape else ()
+    yield Result(
+        "toolkit-skew-runtime", Status.ERROR,
+        f"{toolkit.path}: nvcc is {parts.nvcc} but the runtime headers are {parts.runtime}: "
+        "every include of <cuda/std/...> stops",
+        (_list(parts), f"{_CHECKER} compares the two",
+         ('expect: #error "CUDA compiler and CUDA toolkit headers are incompatible, '
+         'please check your include paths"')),
+        Repair(commands=(_pins(parts.nvcc, "nvidia-cuda-runtime"), *extra)),
+    )
+
+
+def _has_escape(toolkit: Toolkit) -> bool:
+    for folder in (*toolkit.include, *toolkit.system):
+        for prefix in ("", "cccl/"):
+            try:
+                if _ESCAPE in (Path(folder) / f"{prefix}{_CHECKER}").read_text("utf-8", "replace"):
+                    return True
+            except OSError:
+                continue
+    return False
+
+
+def _pins(version: str, *names: str) -> str:
+    return "pip install " + " ".join(f"'{name}=={version}.*'" for name in names)
+
+
+def _list(parts: Parts) -> str:
+    cccl = "absent" if parts.cccl is None else (
+        f"{parts.cccl // 1000000}.{parts.cccl // 1000 % 1000}.{parts.cccl % 1000}")
+    shown = {"nvcc": parts.nvcc, "crt": parts.crt, "nvvm": parts.nvvm, "runtime": parts.runtime}
+    return ", ".join(f"{n} {v or 'does not say'}" for n, v in shown.items()) + f", cccl {cccl}"

@@ -1,0 +1,97 @@
+"""The real version markers of a CUDA tree's parts: read from files, never from file names alone.
+
+Wheels of nvcc, crt, nvvm and runtime land in one folder and are pinned to each
+other by nothing, so each part is asked where it says its own version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patcher.toolchain.model import Toolkit
+
+_CUDART = re.compile(r"#\s*define\s+CUDART_VERSION\s+(\d+)")
+_CCCL = re.compile(r"#\s*define\s+CCCL_VERSION\s+(\d+)")
+_LAUNCH = re.compile(r"#\s*define\s+__cudaLaunch\(([^)]*)\)")
+CCCL_MARKERS = ("cccl/cuda/std/__cccl/version.h", "cuda/std/__cccl/version.h")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """``major.minor`` of each part, None when it is absent or does not say.
+
+    ``launch_arity`` is the number of parameters of ``__cudaLaunch`` in the crt
+    headers (2 up to CUDA 13.0, 1 from 13.2 on, measured on the wheels).
+    """
+
+    nvcc: str | None
+    crt: str | None
+    nvvm: str | None
+    runtime: str | None
+    cccl: int | None
+    launch_arity: int | None
+
+
+def read_parts(toolkit: Toolkit, site_packages: Sequence[Path]) -> Parts:
+    """Read the markers of one toolkit; wheels' metadata only where the tree is made of wheels."""
+    root = toolkit.path
+    includes = [Path(f) for f in toolkit.include]
+    sites = [s for s in site_packages if root and _inside(root, s)]
+    return Parts(
+        nvcc=_minor(toolkit.tool) or _dist(sites, "nvidia_cuda_nvcc"),
+        crt=_dist(sites, "nvidia_cuda_crt"),
+        nvvm=_dist(sites, "nvidia_nvvm"),
+        runtime=_cudart(includes),
+        cccl=cccl_version(includes),
+        launch_arity=_arity(includes),
+    )
+
+
+def cccl_version(includes: Sequence[Path]) -> int | None:
+    """CCCL_VERSION (3002000 is 3.2.0) of the first CCCL on these folders."""
+    for folder in includes:
+        for marker in CCCL_MARKERS:
+            if found := _search(_CCCL, folder / marker):
+                return int(found)
+    return None
+
+
+def _cudart(includes: Sequence[Path]) -> str | None:
+    for folder in includes:
+        if found := _search(_CUDART, folder / "cuda_runtime_api.h"):
+            return f"{int(found) // 1000}.{int(found) % 1000 // 10}"
+    return None
+
+
+def _arity(includes: Sequence[Path]) -> int | None:
+    for folder in includes:
+        parameters = _search(_LAUNCH, folder / "crt" / "host_runtime.h")
+        if parameters is not None:
+            return parameters.count(",") + 1
+    return None
+
+
+def _search(pattern: re.Pattern[str], path: Path) -> str | None:
+    try:
+        match = pattern.search(path.read_text("utf-8", "replace"))
+    except OSError:
+        return None
+    return match[1] if match else None
+
+
+def _dist(sites: Sequence[Path], stem: str) -> str | None:
+    for site in sites:
+        for folder in sorted(site.glob(f"{stem}-*.dist-info")):
+            return _minor(folder.name.removesuffix(".dist-info").rpartition("-")[2])
+    return None
+
+
+def _minor(version: str) -> str | None:
+    return ".".join(version.split(".")[:2]) if version else None
+
+
+def _inside(path: Path, folder: Path) -> bool:
+    return folder in path.parents
