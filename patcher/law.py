@@ -63,7 +63,9 @@ class EditedFile:
         self.arms: dict[int, Rule] = {}
         self.texts: list[tuple[int, int, Rule]] = []
         self._shifts: list[tuple[int, int]] = []  # last line of an edit, lines added by it
+        self.edits: tuple[Edit, ...] = ()
         for rule in rules:
+            self.edits += rule.edits
             for edit in rule.edits:
                 first = data.count(b"\n", 0, edit.span.start) + 1
                 last = first + data.count(b"\n", edit.span.start, edit.span.end)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from patcher.arch import EMPTY, ArchSet
 from patcher.changes import Change
@@ -23,6 +23,10 @@ from patcher.operations.registry import find
 from patcher.package.model import Package
 from patcher.patchset.schema import Affects, Group, Patch, Patchset, Place, Variant
 from patcher.tree import Tree
+
+if TYPE_CHECKING:
+    from patcher.profiles.base import Profile
+    from patcher.toolchain.model import Toolkit
 
 
 class State(Protocol):
@@ -39,12 +43,35 @@ class State(Protocol):
 
 
 @dataclass(frozen=True)
+class Untouched:
+    """The State of a package that no patchset has touched: an archive, an environment without
+    a state home."""
+
+    package: Package
+
+    def entry(self, path: str) -> FileEntry | None:
+        return None
+
+    def groups_of(self, patchset: str) -> frozenset[str]:
+        return frozenset()
+
+    def tree(self) -> Tree:
+        return self.package.tree
+
+
+@dataclass(frozen=True)
 class Subject:
-    """One package to plan for. ``target`` is what the user's device is built as, if known."""
+    """One package to plan for.
+
+    ``target`` is what the user's device is built as, if known; ``profile`` and
+    ``toolkit`` tell its translation units, without which the law sees no C++.
+    """
 
     package: Package
     state: State
     target: ArchSet = EMPTY
+    profile: Profile | None = None
+    toolkit: Toolkit | None = None
 
     @property
     def base(self) -> Tree:
@@ -105,7 +132,8 @@ class GroupPlan:
     @property
     def writes(self) -> bool:
         """True when this group's edits belong into the composition."""
-        return self.selected and self.outcome in (Outcome.APPLICABLE, Outcome.ALREADY_APPLIED)
+        applied = self.outcome is Outcome.ALREADY_APPLIED
+        return applied or (self.selected and self.outcome is Outcome.APPLICABLE)
 
     def refuse(self, outcome: Outcome, reason: str) -> GroupPlan:
         return replace(self, outcome=outcome, reason=reason)
@@ -148,7 +176,8 @@ class Plan:
 
 
 Subjects = Callable[[str], Subject]
-Check = Callable[[Patchset, GroupPlan, Subjects], GroupPlan]
+# the patchset, the group, the groups of this plan that precede it and write
+Check = Callable[[Patchset, GroupPlan, Sequence[GroupPlan], Subjects], GroupPlan]
 
 
 def plan(requests: Sequence[Request], subjects: Subjects,
@@ -160,7 +189,7 @@ def plan(requests: Sequence[Request], subjects: Subjects,
     something, in order, and may refuse it. Raises UsageError for a group that
     does not exist.
     """
-    plans = []
+    plans, earlier = list[PatchsetPlan](), list[GroupPlan]()
     for request in requests:
         selected = _selection(request)
         groups = []
@@ -168,8 +197,10 @@ def plan(requests: Sequence[Request], subjects: Subjects,
             planned = _group(request, group, subjects, selected)
             for check in checks:
                 if planned.selected and planned.outcome is Outcome.APPLICABLE:
-                    planned = check(request.patchset, planned, subjects)
+                    planned = check(request.patchset, planned, earlier, subjects)
             groups.append(planned)
+            if planned.writes:
+                earlier.append(planned)
         plans.append(PatchsetPlan(request.patchset, tuple(groups)))
     return Plan(tuple(plans))
 
