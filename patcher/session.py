@@ -14,7 +14,7 @@ from patcher.engine.view import PackageView
 from patcher.journal import Journal
 from patcher.locks import LOCK_TIMEOUT, exclusive
 from patcher.state import StateHome
-from patcher.transaction import Caches, Recovery, recover, run
+from patcher.transaction import Caches, Recovery, recover, run, sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,9 @@ def writing(home: StateHome, caches: Caches, timeout: float = LOCK_TIMEOUT) -> I
     home.create()
     with exclusive(home.lock, timeout):
         recovered = recover(home, caches)
-        yield Session(home, home.journal(), recovered)
+        journal = home.journal()
+        sweep(home, journal)
+        yield Session(home, journal, recovered)
 
 
 def reading(home: StateHome) -> Session:

@@ -117,7 +117,7 @@ def _begin(home: StateHome, before: Journal, staged: Staged,
                            "caches": [action.record() for action in actions]})
     except OSError as error:
         home.forget_intent()
-        _sweep(home, before)
+        sweep(home, before)
         raise Refused(f"cannot keep the originals: {error.strerror}; everything is as before",
                       where=str(home.path)) from error
     return Writer(home, identity, home.original)
@@ -128,7 +128,7 @@ def _roll_back(home: StateHome, before: Journal, writer: Writer, steps: Sequence
         foreign = writer.settle(_backwards(steps))
         _remember(home, foreign)
         home.forget_intent()
-        _sweep(home, home.journal() if foreign else before)
+        sweep(home, home.journal() if foreign else before)
     except OSError as error:
         raise Refused(f"cannot undo a half-made change now: {error.strerror}",
                       where=_where(error),
@@ -167,10 +167,11 @@ def _adopt(patchsets: dict[str, AppliedPatchset], aimed: Journal, entry: FileEnt
 
 def _finish(home: StateHome, journal: Journal) -> None:
     home.forget_commit()
-    _sweep(home, journal)
+    sweep(home, journal)
 
 
-def _sweep(home: StateHome, journal: Journal) -> None:
+def sweep(home: StateHome, journal: Journal) -> None:
+    """Drop what no applied patchset needs, and what a crash left half written. Needs the lock."""
     home.sweep({shape.sha256 for entry in journal.files.values()
                 for shape in (entry.base, *entry.wants.values())})
 

@@ -89,13 +89,13 @@ def apply(package: Package, *adds: PatchsetChange, caches: Caches | None = None)
         return staged
 
 
-def revert(package: Package, *names: str) -> Staged:
-    with writing(home_of(package), NoCaches()) as session:
+def revert(package: Package, *names: str, caches: Caches | None = None) -> Staged:
+    with writing(home_of(package), caches or NoCaches()) as session:
         drops = frozenset[tuple[str, str]]().union(
             *(groups_named(session.journal, name) for name in names))
         staged = session.stage(Request(drops=drops), {package.name: package})
         if not staged.refusals:
-            session.commit(staged, NoCaches())
+            session.commit(staged, caches or NoCaches())
         return staged
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from patcher.changes import Create, Link, Move
+from patcher.changes import Change, Create, Link, Move
 from patcher.engine.request import Why
 from patcher.status import State
 from tests.engine.helpers import (
+    Package,
     apply,
     full_status,
     home_of,
@@ -29,7 +30,7 @@ FILES = {"demo/a.py": "X = [9, 10]\nY = 1\n", "demo/inc/b.cuh": TEXT, "demo/lib/
 
 
 @pytest.fixture
-def package(tmp_path: Path):  # type: ignore[no-untyped-def]
+def package(tmp_path: Path) -> Package:
     return installed(tmp_path / "site", FILES)
 
 
@@ -51,7 +52,7 @@ def test_three_patchsets_leave_in_any_order(tmp_path: Path) -> None:
         assert not home_of(package).journal().files
 
 
-def test_equal_edits_are_owned_together(package) -> None:  # type: ignore[no-untyped-def]
+def test_equal_edits_are_owned_together(package: Package) -> None:
     edit = replacing(TEXT, "beta", "BETA")
     apply(package, patchset(package, "p", {"demo/inc/b.cuh": [edit]}))
     second = apply(package, patchset(package, "q", {"demo/inc/b.cuh": [edit]}))
@@ -62,7 +63,7 @@ def test_equal_edits_are_owned_together(package) -> None:  # type: ignore[no-unt
     assert (package.root / "demo/inc/b.cuh").read_text() == TEXT
 
 
-def test_touching_edits_of_two_patchsets_are_refused(package) -> None:  # type: ignore[no-untyped-def]
+def test_touching_edits_of_two_patchsets_are_refused(package: Package) -> None:
     apply(package, patchset(package, "p", {"demo/inc/b.cuh": [replacing(TEXT, "beta", "B")]}))
     before = snapshot(package.root)
     clash = apply(package, patchset(package, "q",
@@ -74,7 +75,7 @@ def test_touching_edits_of_two_patchsets_are_refused(package) -> None:  # type: 
     assert snapshot(package.root) == before
 
 
-def test_a_changed_patchset_replaces_its_edits(package) -> None:  # type: ignore[no-untyped-def]
+def test_a_changed_patchset_replaces_its_edits(package: Package) -> None:
     path = "demo/inc/b.cuh"
     apply(package, patchset(package, "p", {path: [replacing(TEXT, "beta", "B")]}))
     apply(package, patchset(package, "p", {path: [replacing(TEXT, "eta\ngam", "E")]}, digest="d2"))
@@ -84,9 +85,9 @@ def test_a_changed_patchset_replaces_its_edits(package) -> None:  # type: ignore
     assert (package.root / path).read_text() == TEXT
 
 
-def test_new_files_links_folders_and_moves_come_and_go(package) -> None:  # type: ignore[no-untyped-def]
+def test_new_files_links_folders_and_moves_come_and_go(package: Package) -> None:
     before = snapshot(package.root)
-    changes = [Create("demo/new/deep/c.py", b"Z = 1\n", 0o755), Link("demo/lib64", "lib"),
+    changes: list[Change] = [Create("demo/new/deep/c.py", b"Z = 1\n", 0o755), Link("demo/lib64", "lib"),
                Move("demo/lib", "demo/lib.aside")]
     apply(package, patchset(package, "p", {}, changes))
     after = snapshot(package.root)
@@ -101,7 +102,7 @@ def test_new_files_links_folders_and_moves_come_and_go(package) -> None:  # type
     assert snapshot(package.root) == before
 
 
-def test_a_folder_that_someone_uses_stays(package) -> None:  # type: ignore[no-untyped-def]
+def test_a_folder_that_someone_uses_stays(package: Package) -> None:
     apply(package, patchset(package, "p", {}, [Create("demo/new/c.py", b"")]))
     (package.root / "demo/new/theirs.py").write_text("")
     revert(package, "p")
@@ -109,13 +110,13 @@ def test_a_folder_that_someone_uses_stays(package) -> None:  # type: ignore[no-u
     assert not (package.root / "demo/new/c.py").exists()
 
 
-def test_a_new_file_never_replaces_one(package) -> None:  # type: ignore[no-untyped-def]
+def test_a_new_file_never_replaces_one(package: Package) -> None:
     refused = apply(package, patchset(package, "p", {}, [Create("demo/a.py", b"mine")]))
     assert [r.why for r in refused.refusals] == [Why.CONFLICT]
     assert (package.root / "demo/a.py").read_text() == FILES["demo/a.py"]
 
 
-def test_times_are_now_and_modes_stay_on_apply_and_revert(package) -> None:  # type: ignore[no-untyped-def]
+def test_times_are_now_and_modes_stay_on_apply_and_revert(package: Package) -> None:
     path = package.root / "demo/inc/b.cuh"
     path.chmod(0o640)
     os.utime(path, (1, 1))
@@ -129,7 +130,8 @@ def test_times_are_now_and_modes_stay_on_apply_and_revert(package) -> None:  # t
     assert path.stat().st_mode & 0o777 == 0o640
 
 
-def test_compiled_copies_of_every_tag_go(package, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_compiled_copies_of_every_tag_go(package: Package, tmp_path: Path,
+                                         monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = tmp_path / "pycache"
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(elsewhere))
     beside = package.root / "demo/__pycache__"
@@ -145,7 +147,7 @@ def test_compiled_copies_of_every_tag_go(package, tmp_path: Path, monkeypatch) -
         assert os.listdir(folder) == ["ab.cpython-311.pyc"]
 
 
-def test_nothing_changes_when_applied_twice(package) -> None:  # type: ignore[no-untyped-def]
+def test_nothing_changes_when_applied_twice(package: Package) -> None:
     add = patchset(package, "p", {"demo/inc/b.cuh": [replacing(TEXT, "beta", "B")]})
     apply(package, add)
     inode = (package.root / "demo/inc/b.cuh").stat().st_ino
@@ -154,7 +156,7 @@ def test_nothing_changes_when_applied_twice(package) -> None:  # type: ignore[no
     assert (package.root / "demo/inc/b.cuh").stat().st_ino == inode
 
 
-def test_originals_that_nobody_needs_are_dropped(package) -> None:  # type: ignore[no-untyped-def]
+def test_originals_that_nobody_needs_are_dropped(package: Package) -> None:
     home = home_of(package)
     apply(package, patchset(package, "p", {"demo/inc/b.cuh": [replacing(TEXT, "beta", "B")]}))
     assert len(os.listdir(home.path / "originals")) == 1
@@ -163,7 +165,7 @@ def test_originals_that_nobody_needs_are_dropped(package) -> None:  # type: igno
     assert sorted(os.listdir(home.path)) == ["journal.json", "lock", "originals"]
 
 
-def test_the_state_moves_with_its_folder_and_names_no_place(package, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_the_state_moves_with_its_folder_and_names_no_place(package: Package, tmp_path: Path) -> None:
     apply(package, patchset(package, "p", {"demo/inc/b.cuh": [replacing(TEXT, "beta", "B")]}))
     state = home_of(package).path
     for file in state.glob("*.json"):
@@ -177,7 +179,7 @@ def test_the_state_moves_with_its_folder_and_names_no_place(package, tmp_path: P
     assert (moved.root / "demo/inc/b.cuh").read_text() == TEXT
 
 
-def test_status_names_groups_patches_and_files(package) -> None:  # type: ignore[no-untyped-def]
+def test_status_names_groups_patches_and_files(package: Package) -> None:
     apply(package, patchset(package, "p", {"demo/inc/b.cuh": [replacing(TEXT, "beta", "B")]}))
     (one,) = full_status(package)
     (group,) = one.groups
