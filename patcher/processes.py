@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -115,10 +116,11 @@ def _started(proc: Path, name: str) -> float:
     try:
         # the command, in parentheses, may hold spaces: fields count from after it (proc(5))
         fields = (proc / name / "stat").read_text("ascii", "replace").rpartition(")")[2].split()
-        boot = re.search(r"^btime (\d+)$", (proc / "stat").read_text("ascii"), re.MULTILINE)
     except OSError:
         return 0.0
-    return int(boot[1]) + int(fields[19]) / os.sysconf("SC_CLK_TCK") if boot else 0.0
+    # the time of boot in /proc/stat has whole seconds only
+    boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return boot + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def _maps(process: Path) -> Iterator[tuple[FileId, str]]:
