@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from patcher.arch import ALL_BITS
 from patcher.cuda.expand import Expander, Token, plain
-from patcher.cuda.expression import Malformed, Parser, TooComplex, evaluate
+from patcher.cuda.expression import Malformed, OpenToken, Parser, TooComplex, evaluate
 from patcher.cuda.predefined import HostAnswers
 from patcher.cuda.state import State
 from patcher.cuda.tokens import Tokens, significant, tokenise
@@ -63,6 +63,8 @@ class WorldScope:
     def builtin(self, name: str, arguments: Tokens | None) -> str | None:
         if arguments is not None:
             return self._question(name, significant(arguments))
+        if name == "__COUNTER__":  # counts in the text, which is not expanded here
+            return OpenToken.of(name, (name,))
         if name == "__LINE__":
             self.volatile = True
             return str(self._place.line)

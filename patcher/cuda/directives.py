@@ -53,6 +53,7 @@ class SourceFile:
     ladders: tuple[Ladder, ...]
     warnings: tuple[str, ...] = ()
     arms: dict[int, tuple[Ladder, Arm]] = field(default_factory=dict)  # by the arm's line
+    ends: dict[int, int] = field(default_factory=dict)  # an #endif's line -> the line below it
 
     def enclosing(self, line: int) -> Arm | None:
         """The innermost arm whose body holds the line."""
@@ -78,6 +79,7 @@ def parse(data: bytes) -> SourceFile:
     done: list[Ladder] = []
     stack: list[_Open] = []
     warnings: list[str] = []
+    ends: dict[int, int] = {}
     for item in directives(data):
         if item.name not in CONDITIONAL:
             continue
@@ -90,6 +92,7 @@ def parse(data: bytes) -> SourceFile:
             stack[-1].close(item.line)
             if item.name == "endif":
                 closed = stack.pop()
+                ends[item.line] = item.end_line + 1
                 done.append(Ladder(tuple(closed.arms), closed.depth, closed.parent))
             else:
                 stack[-1].heads.append(item)
@@ -100,7 +103,7 @@ def parse(data: bytes) -> SourceFile:
         done.append(Ladder(tuple(left.arms), left.depth, left.parent))
     ladders = tuple(sorted(done, key=lambda ladder: ladder.line))
     arms = {arm.line: (ladder, arm) for ladder in ladders for arm in ladder.arms}
-    return SourceFile(ladders, tuple(warnings), arms)
+    return SourceFile(ladders, tuple(warnings), arms, ends)
 
 
 def _condition(head: Directive) -> str:

@@ -18,7 +18,7 @@ from patcher.errors import UsageError
 _DATA = Path(__file__).parents[1] / "data"
 # gcc's own: replaced by the preprocessor itself, and all of them count as defined
 BUILTINS = (
-    "__LINE__", "__FILE__", "__BASE_FILE__", "__FILE_NAME__", "__DATE__", "__TIME__",
+    "__COUNTER__", "__LINE__", "__FILE__", "__BASE_FILE__", "__FILE_NAME__", "__DATE__", "__TIME__",
     "__TIMESTAMP__", "__INCLUDE_LEVEL__", "_Pragma", "__has_attribute", "__has_cpp_attribute",
     "__has_builtin", "__has_include", "__has_include_next",
 )
@@ -115,7 +115,6 @@ def base_table(configuration: Configuration, toolkit: ToolkitMacros, values: Val
                ) -> dict[str, Value]:
     """Every name defined before the first line, in all worlds."""
     table: dict[str, Value] = {name: BUILTIN for name in BUILTINS}
-    table["__COUNTER__"] = values.open(("__COUNTER__",))
     plain = toolkit.host_macros(configuration.std) | toolkit.nvcc_macros()
     for full, body in plain.items():
         name, parameters = _split(full)
