@@ -87,8 +87,9 @@ def test_a_changed_patchset_replaces_its_edits(package: Package) -> None:
 
 def test_new_files_links_folders_and_moves_come_and_go(package: Package) -> None:
     before = snapshot(package.root)
-    changes: list[Change] = [Create("demo/new/deep/c.py", b"Z = 1\n", 0o755), Link("demo/lib64", "lib"),
-               Move("demo/lib", "demo/lib.aside")]
+    changes: list[Change] = [
+        Create("demo/new/deep/c.py", b"Z = 1\n", 0o755), Link("demo/lib64", "lib"),
+        Move("demo/lib", "demo/lib.aside")]
     apply(package, patchset(package, "p", {}, changes))
     after = snapshot(package.root)
     assert after["demo/new/deep/c.py"] == ("file", 0o755, b"Z = 1\n")
@@ -165,7 +166,8 @@ def test_originals_that_nobody_needs_are_dropped(package: Package) -> None:
     assert sorted(os.listdir(home.path)) == ["journal.json", "lock", "originals"]
 
 
-def test_the_state_moves_with_its_folder_and_names_no_place(package: Package, tmp_path: Path) -> None:
+def test_the_state_moves_with_its_folder_and_names_no_place(package: Package,
+                                                            tmp_path: Path) -> None:
     apply(package, patchset(package, "p", {"demo/inc/b.cuh": [replacing(TEXT, "beta", "B")]}))
     state = home_of(package).path
     for file in state.glob("*.json"):
