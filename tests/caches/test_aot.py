@@ -1,4 +1,4 @@
-"""A prebuilt module wins over patched source until it is set aside (reported for jit-cache wheels)."""
+"""A prebuilt module wins over patched source until it is set aside, as jit-cache wheels did."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import struct
@@ -122,10 +123,16 @@ def test_damaged_libraries_end_in_a_clear_error(tmp_path: Path, data: st.DataObj
         content[at:at + 8] = data.draw(st.binary(min_size=8, max_size=8))
     damaged = tmp_path / "damaged.o"
     damaged.write_bytes(content[:data.draw(st.integers(0, len(content)))])
+    assert "\n" not in _complaint(damaged)
+
+
+def _complaint(path: Path) -> str:
+    """Any other exception than an expected one fails the test."""
     try:
-        gpu_code(damaged)
+        gpu_code(path)
     except PatcherError as error:
-        assert "\n" not in str(error)
+        return str(error)
+    return ""
 
 
 def test_an_endless_container_is_bounded(tmp_path: Path) -> None:
@@ -154,8 +161,6 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_pipe_does_not_hang(tmp_path: Path) -> None:
-    import os
-
     os.mkfifo(tmp_path / "pipe.so")
     with pytest.raises(PatcherError):
         gpu_code(tmp_path / "pipe.so")

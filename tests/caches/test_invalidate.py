@@ -190,9 +190,9 @@ def test_a_running_build_refuses_before_anything_is_written(workspace: Workspace
     lock = workspace.ops / "tmp" / "toy.lock"
     about = subject(workspace, "d", {DEEP: "a"})
     handler = CacheHandler(lambda _: about, [workspace.environ], timeout=0.2)
-    with _other_process_holds(lock), pytest.raises(LockHeld) as caught:
-        with handler.locked(handler.plan({"flashinfer-python": frozenset({DEEP})})):
-            pytest.fail("got in while a build was running")
+    actions = handler.plan({"flashinfer-python": frozenset({DEEP})})
+    with _other_process_holds(lock), pytest.raises(LockHeld) as caught, handler.locked(actions):
+        pytest.fail("got in while a build was running")
     assert caught.value.exit_code == 3
     assert str(lock) in str(caught.value)
 

@@ -19,6 +19,7 @@ def _ninja_deps(workspace: Workspace, folder: Path) -> dict[str, set[str]]:
     told = subprocess.run([workspace.ninja, "-C", folder, "-t", "deps"],
                           check=True, capture_output=True, text=True).stdout
     found: dict[str, set[str]] = {}
+    output = ""
     for line in told.splitlines():
         if line.startswith("    "):
             found[output].add(os.path.normpath(folder / line.strip()))

@@ -14,6 +14,8 @@ from pathlib import Path
 
 INCLUDE = "flashinfer/data/include/flashinfer"
 CSRC = "flashinfer/data/csrc"
+GENCODE = "-gencode=arch=compute_120a,code=sm_120a"
+DEPENDENCIES = "--generate-dependencies-with-compile --dependency-output $out.d"
 
 FILES = {
     f"{INCLUDE}/deep.cuh": "inline __device__ float deep(float x) { return x * 2.f; }\n",
@@ -84,15 +86,14 @@ class Workspace:
             "ninja_required_version = 1.3", f"name = {name}", f"cuda_home = {self.cuda}",
             "cxx = c++", "nvcc = $cuda_home/bin/nvcc", "", f"common_cflags = {common}",
             "cflags = $common_cflags $\n    -fPIC", "post_cflags =",
-            "cuda_cflags = $common_cflags $\n    --compiler-options=-fPIC $\n    "
-            f"-gencode=arch=compute_120a,code=sm_120a {flags}", "cuda_post_cflags =",
+            f"cuda_cflags = $common_cflags $\n    --compiler-options=-fPIC $\n    {GENCODE} {flags}",
+            "cuda_post_cflags =",
             "ldflags = -shared", "",
             "rule compile",
             "  command = $cxx -MMD -MF $out.d $cflags -c $in -o $out $post_cflags",
             "  depfile = $out.d", "  deps = gcc", "",
             "rule cuda_compile",
-            "  command = $nvcc --generate-dependencies-with-compile --dependency-output $out.d "
-            "$cuda_cflags -c $in -o $out $cuda_post_cflags",
+            f"  command = $nvcc {DEPENDENCIES} $cuda_cflags -c $in -o $out $cuda_post_cflags",
             "  depfile = $out.d", "  deps = gcc", "",
             "rule link", "  command = $cxx $in $ldflags -o $out", "",
         ]
