@@ -41,6 +41,9 @@ class Vocabulary:
     parameters: dict[str, str]
     not_nvidia: frozenset[Any]
     prefilter: re.Pattern[bytes]
+    hint: re.Pattern[str]
+    generated_paths: re.Pattern[str]
+    generated_heads: re.Pattern[str]
     arch_in_name: re.Pattern[str]
     intended: re.Pattern[str]
     names_an_architecture: re.Pattern[str]
@@ -61,7 +64,7 @@ def vocabulary() -> Vocabulary:
     raw = json.loads(_DATA.read_text("utf-8"))
     ready: dict[str, Any] = {key: frozenset(raw[key]) for key, kind in
                              Vocabulary.__annotations__.items() if kind == "frozenset[str]"}
-    for key in ("arch_in_name", "intended", "names_an_architecture"):
+    for key in ("hint", "generated_paths", "generated_heads", "arch_in_name", "intended", "names_an_architecture"):
         ready[key] = re.compile(raw[key])
     return Vocabulary(
         **ready,

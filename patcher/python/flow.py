@@ -1,0 +1,275 @@
+"""Walk the statements of a module with the worlds that reach them, and yield its gates."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from patcher.arch import DEVICE, EMPTY, UNKNOWN, ArchSet, Truth
+from patcher.gates import Effect, Evidence, Layer
+from patcher.python import shapes
+from patcher.python.evaluate import Evaluator
+from patcher.python.index import Class, Module
+from patcher.python.notes import message
+from patcher.python.scope import Scope
+from patcher.python.syntax import refuses
+from patcher.python.taint import Lines
+from patcher.python.values import Varied, names_of, truth_of
+from patcher.python.vocabulary import vocabulary
+
+_TESTS = (ast.Compare, ast.BoolOp, ast.Call, ast.UnaryOp)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A gate before it is worded: where, what, and the worlds (device only)."""
+
+    rule: str
+    line: int
+    end_line: int
+    condition: str
+    within: str
+    open: ArchSet
+    closed: ArchSet
+    unknown: ArchSet
+    effect: Effect
+    layer: Layer = Layer.PYTHON
+    names: tuple[str, ...] = ()
+    decided_by: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass
+class Walk:
+    """One module's walk. ``rows`` grows in source order."""
+
+    module: Module
+    evaluator: Evaluator
+    rows: list[Row] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.lines = Lines(self.module)
+
+    def run(self) -> list[Row]:
+        scope = self.evaluator.module_scope(self.module)
+        self._block(self.module.tree.body, scope, "", DEVICE)
+        return self.rows
+
+    def _block(self, body: list[ast.stmt], scope: Scope, within: str, reached: ArchSet) -> ArchSet:
+        """Walk statements; returns the worlds that fall out of the block."""
+        for position, statement in enumerate(body):
+            if not self.lines.touch(statement):
+                if isinstance(statement, ast.Return | ast.Raise | ast.Continue | ast.Break):
+                    return EMPTY
+                continue
+            if isinstance(statement, ast.If):
+                reached = self._ladder(statement, scope, within, reached, body[position + 1:])
+            elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                self._function(statement, scope, within)
+            elif isinstance(statement, ast.ClassDef):
+                self._class(statement, scope, within)
+            else:
+                reached = self._other(statement, scope, within, reached)
+        return reached
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope,
+                  within: str) -> None:
+        name = f"{within}.{node.name}".lstrip(".")
+        for shape in shapes.decorators(self.evaluator, node, scope):
+            self._shape(shape, name, DEVICE)
+        owner = scope.owner if scope.node is None else None
+        outer = scope if scope.node is not None else self.evaluator.module_scope(self.module)
+        self._block(node.body, Scope(self.module, node, owner, outer), name, DEVICE)
+
+    def _class(self, node: ast.ClassDef, scope: Scope, within: str) -> None:
+        name = f"{within}.{node.name}".lstrip(".")
+        inner = Scope(self.module, None, Class(node, self.module), scope)
+        for shape in shapes.in_class(self.evaluator, node, inner):
+            self._shape(shape, name, DEVICE)
+        self._block(node.body, inner, name, DEVICE)
+
+    def _other(self, statement: ast.stmt, scope: Scope, within: str, reached: ArchSet) -> ArchSet:
+        if isinstance(statement, ast.Assert):
+            truth, names = self._truth(statement.test, scope)
+            self._test("PY-ASSERT", statement.test, within, truth, names, reached, Effect.ERROR)
+            self._inner(statement.test, scope, within, reached)
+            return reached - truth.false
+        if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
+            if isinstance(statement, ast.While):
+                self._inner(statement.test, scope, within, reached)
+            self._block(statement.body, scope, within, reached)
+            self._block(statement.orelse, scope, within, reached)
+            return reached
+        if isinstance(statement, ast.With | ast.AsyncWith):
+            return self._block(statement.body, scope, within, reached)
+        if isinstance(statement, ast.Try):
+            for handler in statement.handlers:
+                self._block(handler.body, scope, within, reached)
+            after = self._block(statement.body, scope, within, reached)
+            self._block(statement.orelse, scope, within, after)
+            self._block(statement.finalbody, scope, within, reached)
+            return after if not statement.handlers else reached
+        if isinstance(statement, ast.Match):
+            for case in statement.cases:
+                self._block(case.body, scope, within, reached)
+            return reached
+        self._plain(statement, scope, within, reached)
+        ends = isinstance(statement, ast.Return | ast.Raise | ast.Continue | ast.Break)
+        return EMPTY if ends else reached
+
+    def _plain(self, statement: ast.stmt, scope: Scope, within: str, reached: ArchSet) -> None:
+        """Returned and assigned tests, and gates inside of expressions."""
+        value = getattr(statement, "value", None)
+        if isinstance(value, _TESTS):
+            rule, named = _purpose(statement, within)
+            if rule and not vocabulary().arch_in_name.search(named):
+                truth, names = self._truth(value, scope, strict=True)
+                self._test(rule, value, within, truth, names, reached, Effect.FEATURE)
+        for child in ast.iter_child_nodes(statement):
+            if isinstance(child, ast.expr):
+                skip = isinstance(statement, ast.Assign) and not within and \
+                    vocabulary().arch_in_name.search(ast.unparse(statement.targets[0]))
+                self._inner(child, scope, within, reached, flags=not skip)
+
+    def _inner(self, root: ast.expr, scope: Scope, within: str, reached: ArchSet,
+               flags: bool = True) -> None:
+        """Choices, tables, keyword lists and compiler flags inside an expression."""
+        stack: list[tuple[ast.AST, bool]] = [(root, flags)]
+        while stack:
+            node, flags = stack.pop()
+            if not self.lines.touch(node) and hasattr(node, "lineno"):
+                continue
+            if flags and isinstance(node, ast.List | ast.BinOp | ast.IfExp | ast.Name):
+                made = shapes.gencode(self.evaluator, node, scope, _text(node))
+                if made:
+                    self._shape(made, within, reached)
+                    flags = False
+            if isinstance(node, ast.IfExp):
+                truth, names = self._truth(node.test, scope)
+                self._choice(node, within, truth, names, reached)
+            elif isinstance(node, ast.Call):
+                for shape in shapes.in_call(self.evaluator, node, scope):
+                    self._shape(shape, within, reached)
+            elif isinstance(node, ast.Subscript):
+                for shape in shapes.in_subscript(self.evaluator, node, scope):
+                    self._shape(shape, within, reached)
+            elif isinstance(node, ast.Lambda):
+                continue
+            stack += [(child, flags) for child in ast.iter_child_nodes(node)]
+
+    def _choice(self, node: ast.IfExp, within: str, truth: Truth, names: tuple[str, ...],
+                reached: ArchSet) -> None:
+        first, second = (_is_nothing(part) for part in (node.body, node.orelse))
+        turned = ~truth if first and not second else truth
+        effect = Effect.FEATURE if first or second else Effect.ALTERNATIVE
+        self._test("PY-CHOICE", node.test, within, turned, names, reached, effect)
+
+    def _ladder(self, node: ast.If, scope: Scope, within: str, reached: ArchSet,
+                rest: list[ast.stmt]) -> ArchSet:
+        """An if/elif/else ladder; an arm's worlds that another arm serves are not closed."""
+        arms: list[tuple[ast.If, Truth, tuple[str, ...], ArchSet]] = []
+        here, left, falling = node, reached, EMPTY
+        while True:
+            truth, names = self._truth(here.test, scope)
+            arms.append((here, truth, names, left))
+            self._inner(here.test, scope, within, left)
+            mark = len(self.rows)
+            falling = falling | self._block(here.body, scope, within, left - truth.false)
+            inside = self.rows[mark:]
+            del self.rows[mark:]
+            self.rows += inside
+            left = left - truth.true
+            if len(here.orelse) == 1 and isinstance(here.orelse[0], ast.If):
+                here = here.orelse[0]
+                continue
+            break
+        otherwise = here.orelse
+        falling = falling | (self._block(otherwise, scope, within, left) if otherwise else left)
+        served = [EMPTY if refuses(arm.body) else truth.true & came for arm, truth, _, came in arms]
+        for position, (arm, truth, names, came) in enumerate(arms):
+            others = EMPTY
+            for other in served[position + 1:]:
+                others = others | other
+            self._arm(arm, within, truth, names, came - (others - truth.true), otherwise, rest)
+        return falling
+
+    def _arm(self, arm: ast.If, within: str, truth: Truth, names: tuple[str, ...],
+             reached: ArchSet, otherwise: list[ast.stmt], rest: list[ast.stmt]) -> None:
+        refusal, other = refuses(arm.body), refuses(otherwise)
+        if refusal and not other:
+            effect = Effect.ERROR if refusal == "raise" else Effect.FEATURE
+            self._test("PY-REFUSAL", arm.test, within, ~truth, names, reached, effect,
+                       message(self.module.path, arm.body))
+            return
+        following = refuses(rest[:1]) if not otherwise and _ends(arm.body) else ""
+        if "raise" in (other, following):
+            effect = Effect.ERROR
+        else:
+            served = bool(otherwise and not other) or (_ends(arm.body) and bool(rest)
+                                                       and not following)
+            effect = Effect.ALTERNATIVE if served else Effect.FEATURE
+        said = message(self.module.path, otherwise) or (
+            message(self.module.path, rest[:1]) if following else [])
+        self._test("PY-IF", arm.test, within, truth, names, reached, effect, said)
+
+    def _truth(self, node: ast.expr, scope: Scope,
+               strict: bool = False) -> tuple[Truth, tuple[str, ...]]:
+        """The test per target; unknown when it does not depend on the architecture."""
+        if not self.lines.touch(node):
+            return UNKNOWN, ()
+        value = self.evaluator.value(node, scope)
+        if isinstance(value, bool) and not strict:
+            return (Truth(DEVICE, EMPTY) if value else Truth(EMPTY, DEVICE)), ()
+        if not isinstance(value, Varied):
+            return UNKNOWN, ()
+        if strict and any(not isinstance(c, bool) and isinstance(c, int | str | tuple | list)
+                          for c in value.cells):
+            return UNKNOWN, ()
+        return truth_of(value), tuple(sorted(names_of(value)))
+
+    def _test(self, rule: str, node: ast.expr, within: str, truth: Truth, names: tuple[str, ...],
+              reached: ArchSet, effect: Effect, said: list[Evidence] | None = None) -> None:
+        opened, closed = truth.true & reached, truth.false & reached
+        unknown = reached - opened - closed
+        if not reached or reached in (opened, closed, unknown):
+            return
+        self.rows.append(Row(rule, node.lineno, node.end_lineno or node.lineno, _text(node), within,
+                             opened, closed, unknown, effect, decided_by=names if unknown else (),
+                             evidence=tuple(said or ())))
+
+    def _shape(self, shape: shapes.Shape, within: str, reached: ArchSet) -> None:
+        opened, unknown = shape.open & reached, shape.unknown & reached
+        first = getattr(shape.node, "lineno", 1)
+        self.rows.append(Row(
+            shape.rule, first, getattr(shape.node, "end_lineno", first) or first, shape.condition,
+            within, opened, reached - opened - unknown, unknown, shape.effect, shape.layer,
+            shape.names))
+
+
+def _text(node: ast.AST) -> str:
+    return " ".join(ast.unparse(node).split())
+
+
+def _is_nothing(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is False)
+
+
+def _ends(body: list[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
+
+
+def _purpose(statement: ast.stmt, within: str) -> tuple[str, str]:
+    """The rule for a test that is returned or kept, and the name it gets."""
+    if isinstance(statement, ast.Return):
+        return "PY-RETURN", within.rpartition(".")[2]
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0]
+        if isinstance(target, ast.Attribute) or not within:
+            return "PY-VALUE", ast.unparse(target)
+    return "", ""
+
+
+def gates_of(walk: Walk) -> Iterator[Row]:
+    """The rows in source order."""
+    yield from sorted(walk.run(), key=lambda row: (row.line, row.end_line))
