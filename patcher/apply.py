@@ -45,8 +45,11 @@ class Writer:
             elif step.after.kind in (Kind.FILE, Kind.LINK) and step.before.kind is not Kind.MOVED:
                 self._write_beside(place, step.after)
 
-    def carry_out(self, steps: Sequence[Step]) -> None:
-        """Make the prepared steps; raises Conflict when something else stands there by now."""
+    def carry_out(self, steps: Sequence[Step], begun: list[Step]) -> None:
+        """Make the prepared steps, entering each in ``begun`` first.
+
+        Raises Conflict when something else stands there by now.
+        """
         for step in steps:
             place = self._place(step)
             if step.makes_folder:
@@ -54,6 +57,7 @@ class Writer:
             if not step.drops_folder and not is_now(place, step.before):
                 raise Conflict("changed while it was being patched", where=str(place),
                                next_step="run the same command again")
+            begun.append(step)
             self._change(step, place)
         self._sync(steps)
 

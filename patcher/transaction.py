@@ -76,14 +76,15 @@ def run(home: StateHome, before: Journal, staged: Staged, caches: Caches) -> lis
         # planned again: a build may have ended while we waited for its lock
         actions = list(caches.plan(staged.changed))
         writer = _begin(home, before, staged, actions)
+        begun: list[Step] = []
         try:
             writer.prepare(staged.steps)
-            writer.carry_out(staged.steps)
+            writer.carry_out(staged.steps, begun)
             home.commit()
         except BaseException as error:
             if home.committed() is not None:
                 raise  # interrupted just after the commit: recovery goes forward
-            _roll_back(home, before, writer, staged.steps)
+            _roll_back(home, before, writer, staged.steps, begun)
             if isinstance(error, OSError):
                 raise Refused(f"cannot write: {error.strerror}; everything is as before",
                               where=_where(error)) from error
@@ -123,9 +124,12 @@ def _begin(home: StateHome, before: Journal, staged: Staged,
     return Writer(home, identity, home.original)
 
 
-def _roll_back(home: StateHome, before: Journal, writer: Writer, steps: Sequence[Step]) -> None:
+def _roll_back(home: StateHome, before: Journal, writer: Writer, steps: Sequence[Step],
+               begun: Sequence[Step]) -> None:
     try:
-        foreign = writer.settle(_backwards(steps))
+        # what somebody changed before we came to it is theirs alone
+        ours = {step.key for step in begun}
+        foreign = [step for step in writer.settle(_backwards(steps)) if step.key in ours]
         _remember(home, foreign)
         home.forget_intent()
         sweep(home, home.journal() if foreign else before)

@@ -2,7 +2,9 @@
 
 Run as a program: ``crash.py FOLDER SCENARIO [EVERY]``. It forks, so that each
 victim is a real process and dies of a real SIGKILL. Prints one JSON line per
-kill: what the target looked like before recovery and after it.
+kill: what the target looked like before recovery and after it. The scenario
+``foreign`` edits a file between the kill and the recovery; ``interrupt`` sends
+SIGINT instead.
 """
 
 from __future__ import annotations
@@ -66,8 +68,11 @@ class ObjectCache:
 class Killer:
     """Counts calls that change the disk and dies at one: before, after, or half way a write."""
 
-    def __init__(self, at: int, after: bool) -> None:
-        self.at, self.after, self.count = at, after, 0
+    def __init__(self, at: int, after: bool, number: signal.Signals = signal.SIGKILL) -> None:
+        self.at, self.after, self.number, self.count = at, after, number, 0
+
+    def strike(self) -> None:
+        os.kill(os.getpid(), self.number)
 
     def arm(self) -> None:
         for name in MUTATING:
@@ -93,7 +98,7 @@ class Killer:
                     if killer.hit():
                         write(data[:len(data) // 2] if killer.after else b"")
                         file.flush()
-                        os.kill(os.getpid(), signal.SIGKILL)
+                        killer.strike()
                     return int(write(data))
 
             return Half()
@@ -110,12 +115,12 @@ class Killer:
                 return real(*arguments, **options)
             hit = self.hit()
             if hit and not self.after:
-                os.kill(os.getpid(), signal.SIGKILL)
+                self.strike()
             try:
                 return real(*arguments, **options)
             finally:
-                if hit:
-                    os.kill(os.getpid(), signal.SIGKILL)
+                if hit and self.after:
+                    self.strike()
 
         return call
 
@@ -133,7 +138,7 @@ def prepare(folder: Path, scenario: str) -> tuple[Package, Callable[[], object]]
     }, [Create("demo/new/deep/n.h", b"new\n"), Link("demo/lib64", "new"),
         Move("aot/m", "aot/m.aside")])
     other = patchset(package, "q", {"demo/b.cuh": [replacing(TEXT, "three", "THREE")]})
-    if scenario != "apply":
+    if scenario in ("revert", "change"):
         apply(package, first)
     if scenario == "change":
         apply(package, other)
@@ -172,12 +177,17 @@ def recover(package: Package) -> None:
         pass
 
 
-def killed(at: int, after: bool, work: Callable[[], object]) -> bool:
+def killed(at: int, after: bool, work: Callable[[], object],
+           number: signal.Signals = signal.SIGKILL) -> bool:
     """Run the work in a child that dies at its n-th change; False when it never came to that."""
 
     def armed() -> None:
-        Killer(at, after).arm()
-        work()
+        Killer(at, after, number).arm()
+        try:
+            work()
+        except KeyboardInterrupt:
+            # it was interrupted and has cleaned up; die now, so that the parent can tell
+            os.kill(os.getpid(), signal.SIGKILL)
 
     return not in_child(armed)
 
@@ -199,13 +209,16 @@ def readable(root: Path) -> dict[str, list[Any]]:
 
 def main(folder: Path, scenario: str, every: int) -> None:
     """Plain kills first; with ``every`` also kill the recovery of each n-th of them."""
+    number = signal.SIGINT if scenario == "interrupt" else signal.SIGKILL
     for after in (False, True):
         at = 0
         while True:
             at += 1
             package, change = prepare(folder, scenario)
-            if not killed(at, after, change):
+            if not killed(at, after, change, number):
                 break
+            if scenario == "foreign":
+                (package.root / "demo/b.cuh").write_text("theirs\n")
             raw = readable(package.root)
             recover(package)
             report(package, raw, at=at, after=after)

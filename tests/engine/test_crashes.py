@@ -55,8 +55,8 @@ def check(results: list[dict[str, Any]], old_states: dict[str, str]) -> int:
 
 @pytest.mark.parametrize(("scenario", "old_states"), [
     ("apply", {}),
-    ("revert", {"p": "applied"}),
-    ("change", {"p": "applied", "q": "applied"}),
+    pytest.param("revert", {"p": "applied"}, marks=pytest.mark.slow),
+    pytest.param("change", {"p": "applied", "q": "applied"}, marks=pytest.mark.slow),
 ])
 def test_a_kill_anywhere_leaves_all_old_or_all_new(
         tmp_path: Path, scenario: str, old_states: dict[str, str]) -> None:
@@ -68,6 +68,27 @@ def test_a_kill_anywhere_leaves_all_old_or_all_new(
         assert all(r["states"] == old_states for r in results)
         return
     assert check(points(tmp_path / "x", scenario), old_states) > 40
+
+
+def test_an_interrupt_leaves_nothing_to_recover_before_the_commit(tmp_path: Path) -> None:
+    results = points(tmp_path / "x", "interrupt")
+    trees = {json.dumps(without_compiled(r["raw"])) for r in results}
+    assert len(trees) == 2  # before any recovery: all old, or all new
+    assert {json.dumps(r["states"]) for r in results} == {"{}", '{"p": "applied"}'}
+
+
+def test_a_file_that_is_neither_old_nor_new_is_left_alone(tmp_path: Path) -> None:
+    results = [r for r in points(tmp_path / "x", "foreign") if r["at"] is not None]
+    seen = set()
+    for point in results:
+        assert point["final"]["demo/b.cuh"][2] == "theirs\n", point
+        assert not [path for path in point["final"] if ".smp-" in path], point
+        new = "demo/lib64" in point["final"]
+        assert ("12]" in point["final"]["demo/a.py"][2]) is new, point  # the rest is whole
+        state = point["states"].get("p")
+        assert state in ({"drifted"} if new else {"drifted", None}), point
+        seen.add((new, state))
+    assert seen == {(False, None), (False, "drifted"), (True, "drifted")}
 
 
 @pytest.mark.slow
