@@ -92,9 +92,11 @@ def _apply_label(finding: Finding, group: Group, label: Label,
     if finding.outcome is Outcome.NOT_NEEDED:
         return finding.outcome, finding.reason
     if label is Label.FIXED and finding.outcome is Outcome.APPLICABLE:
+        cause = ("has the old text" if finding.evidence is Evidence.NONE
+                 else "excludes the asked targets")
         return Outcome.CONFLICT, (
-            f"{', '.join(finding.files)}: still excludes the asked targets, but version {version} "
-            f"is at or above {group.fixed_in}, which has the fix; reinstall the package")
+            f"{', '.join(finding.files)} still {cause}, but version {version} is at or above "
+            f"{group.fixed_in}, which has the fix; reinstall the package")
     if label is Label.OUTSIDE:
         cause = f"; {finding.reason}" if finding.reason else ""
         return Outcome.UNSUPPORTED, f"version {version} is outside {group.versions}{cause}"

@@ -76,6 +76,9 @@ class EditedFile:
                 else:
                     self.arms[arm] = rule
         self._shifts.sort()
+        self.lines = {line: self.after(line) for line in self.source.arms
+                      if not self.inside_text(line)}  # of unreplaced arms: before to after
+        self.kept = {line: line for line in self.lines.values()}
 
     def _arm_at(self, edit: Edit) -> int | None:
         for line, (_, arm) in self.source.arms.items():
@@ -128,10 +131,7 @@ def _key(context: Context, worlds: int, lines: Mapping[int, int] | None = None) 
 def _others(unit: str, path: str, old: Iterable[Context], new: Iterable[Context],
             others: ArchSet, file: EditedFile | None) -> Iterator[Breach]:
     """Worlds that are not asked must see the same inclusions with the same arms."""
-    lines = None
-    if file is not None:
-        lines = {line: file.after(line) for line in file.source.arms if not file.inside_text(line)}
-    kept = None if lines is None else {line: line for line in lines.values()}
+    lines, kept = (file.lines, file.kept) if file is not None else (None, None)
     was = {_key(c, others.bits, lines) for c in old if c.worlds & others.bits}
     now = {_key(c, others.bits, kept) for c in new if c.worlds & others.bits}
     if was == now:
@@ -166,17 +166,16 @@ def _arm(unit: str, file: EditedFile, line: int, rule: Rule, old: Iterable[Conte
     """An edited arm in the asked worlds, inclusion by inclusion."""
     asked, others = rule.effective.bits, (DEVICE - rule.effective).bits
     place = file.after(line)
-    held: dict[tuple[int, int, int, int], int] = {}
+    held: dict[_Key, int] = {}
     for context in old:
         if line in context.arms:
-            seen = context.arms[line]
-            key = _restricted(seen, others)
-            held[key] = held.get(key, 0) | (seen.live & asked)
+            key = _key(context, others, file.lines)
+            held[key] = held.get(key, 0) | (context.arms[line].live & asked)
     for context in new:
         if place not in context.arms:
             continue
         state = context.arms[place]
-        allowed = held.get(_restricted(state, others), 0)
+        allowed = held.get(_key(context, others, file.kept), 0)
         live, sure = state.live & asked, state.open & asked
         if rule.opens is False:
             if live:

@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patcher.arch import ArchSet
+from patcher.cuda.directives import normalise
+from patcher.cuda.lexer import directives
 from patcher.edits import Edit, Span
 from patcher.operations import opening
 from patcher.operations.base import Evidence, Finding, Outcome
@@ -55,8 +57,6 @@ class Arm:
 
 def arms(data: bytes) -> Iterator[Arm]:
     """Every arm with a condition of its own, in order."""
-    from patcher.cuda.lexer import directives
-
     for found in directives(data):
         if found.name in ("if", "elif") or found.name in _DEFINED:
             text = data[found.span.start:found.span.end].decode("latin-1")
@@ -119,8 +119,6 @@ class _Request:
         return self.answer(Outcome.CONFLICT, f"{place}: {reason}; not applied", evidence=evidence)
 
     def judge(self, found: list[Arm], old: opening.Table, wanted: opening.Table) -> Finding:
-        from patcher.cuda.directives import normalise
-
         key = normalise(self.operation.condition)
         matching = [arm for arm in found if normalise(arm.condition) == key]
         if len(matching) == self.operation.count:

@@ -32,7 +32,8 @@ def find(operation: PythonGate, source: Tree) -> Finding:
         return Finding(Outcome.APPLICABLE, "", {operation.file: result.edits}, asked=asked,
                        effective=result.effective, files=files)
     if result.status is Status.ALREADY:
-        return Finding(Outcome.NOT_NEEDED, reason, asked=asked, files=files)
+        return Finding(Outcome.NOT_NEEDED, f"{place}: {operation.gate} has the asked worlds",
+                       asked=asked, files=files)
     absent = result.status is Status.NO_MATCH
     return Finding(Outcome.CONFLICT, f"{reason}; not applied", asked=asked, files=files,
                    evidence=Evidence.ABSENCE if absent else Evidence.GATES)

@@ -24,6 +24,7 @@ class OneFile:
     """A source that holds the same bytes wherever it is asked."""
 
     data: bytes
+    root: Path = Path()
 
     def read(self, path: str) -> bytes:
         return self.data

@@ -1,0 +1,2 @@
+def gen():
+    return flags(supported_major_versions=[9, 10])

@@ -1,0 +1,8 @@
+def gen():
+    return flags(
+        supported_major_versions=[9, 10]  # and newer?
+    )
+
+
+def other():
+    return flags(supported_major_versions=[9, 10])
