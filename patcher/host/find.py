@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from patcher.arch import ArchSet, Target, known_targets
 from patcher.cuda.effects.outline import Function, outline
-from patcher.cuda.effects.tokens import Kind, Token, tokens
+from patcher.cuda.effects.tokens import Kind, Token, bare_code, blank_comments, tokens
 from patcher.gates import Effect, Gate, Layer, Location, Worlds
 from patcher.host.values import Value, Values, evaluate, table, words
 
@@ -44,14 +44,16 @@ def find_host_gates(path: str, data: bytes, known: Mapping[str, int] | None = No
     """
     if not worth_reading(data):
         return []
-    all_tokens = tuple(t for t in tokens(data) if t.kind is not Kind.DIRECTIVE)
-    functions = outline(all_tokens, range(len(all_tokens))).functions
+    code = blank_comments(data)
+    functions = outline(bare_code(data)).functions
+    all_tokens = _plain(code, 1)
     whole = Values(constants={**constants([data]), **(known or {})})
     whole.learn(all_tokens)
     members = {n: v for n, v in whole.single.items() if n.endswith("_") or re.match(r"m[A-Z]", n)}
     gates: list[Gate] = []
     for function in functions:
-        body = all_tokens[_head(all_tokens, function) : function.last]
+        start = max(code.rfind(b";", 0, function.first), code.rfind(b"}", 0, function.first)) + 1
+        body = _plain(code[start : function.last], code.count(b"\n", 0, start) + 1)
         values = Values(dict(members), constants=whole.constants)
         values.learn(body)
         texts = [token.text for token in body]
@@ -62,12 +64,8 @@ def find_host_gates(path: str, data: bytes, known: Mapping[str, int] | None = No
     return [gate for gate in gates if gate.worlds.open and gate.worlds.closed]
 
 
-def _head(all_tokens: Sequence[Token], function: Function) -> int:
-    """Start at the constructor's initialisers: back to the last ``;`` or ``}``."""
-    index = function.first
-    while index and all_tokens[index - 1].text not in (";", "}"):
-        index -= 1
-    return index
+def _plain(code: bytes, line: int) -> tuple[Token, ...]:
+    return tuple(t for t in tokens(code, line) if t.kind is not Kind.DIRECTIVE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,10 +14,10 @@ from patcher.cuda.directives import SourceFile as Directives
 from patcher.cuda.directives import parse
 from patcher.cuda.effects.classify import Live, Source
 from patcher.cuda.effects.live import live_lines
-from patcher.cuda.effects.tokens import blank_comments, comments
+from patcher.cuda.effects.tokens import comments
 from patcher.cuda.model import Context
 from patcher.errors import InputError
-from patcher.instructions import Hit
+from patcher.instructions import Hit, Verdict
 from patcher.tree import Tree
 
 _KEEP = 64  # files; the largest generated sources are a few megabytes each
@@ -29,15 +30,16 @@ class SourceFile:
     path: str
     data: bytes
     _live: dict[tuple[int, int], tuple[Context, Live]] = field(default_factory=dict)
+    _rejected: dict[int, list[int]] = field(default_factory=dict)
 
     @cached_property
     def source(self) -> Source:
         return Source(self.data)
 
-    @cached_property
+    @property
     def code(self) -> bytes:
         """The text with comments blanked."""
-        return blank_comments(self.data)
+        return self.source.code
 
     @cached_property
     def lines(self) -> list[bytes]:
@@ -54,6 +56,17 @@ class SourceFile:
         for hit in instructions.find(self.code):
             table.setdefault(hit.line, []).append(hit)
         return {line: tuple(found) for line, found in table.items()}
+
+    def rejected_lines(self, target: Target) -> Sequence[int]:
+        """The lines, ascending, with a marker that the target rejects for sure."""
+        found = self._rejected.get(target.index)
+        if found is None:
+            found = self._rejected[target.index] = sorted(
+                line for line, hits in self.hits.items()
+                if any(not h.marker.weak and h.marker.verdict(target) is Verdict.REJECTED
+                       for h in hits)
+            )
+        return found
 
     @cached_property
     def comments(self) -> tuple[tuple[int, str], ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from patcher import cause as causes
 from patcher.arch import ArchSet, Target
@@ -13,7 +15,6 @@ from patcher.cuda.effects.classify import ArmEffect, Live, effect_of
 from patcher.cuda.effects.live import condition_text, extent, later_states, nested
 from patcher.cuda.model import ArmState, Context, UnitReport
 from patcher.gates import Cause, Effect, Evidence, Gate, Layer, Location, Severity, Worlds
-from patcher.instructions import Verdict
 from patcher.scan.arms import Seen, may_exclude
 from patcher.scan.files import Files, SourceFile
 
@@ -51,11 +52,9 @@ class Judge:
         if entry is None:
             return False
         arm = entry[1]
-        return any(
-            arm.line < line < arm.end_line
-            and any(_definitely(h.marker.weak, h.marker.verdict(target)) for h in hits)
-            for line, hits in file.hits.items()
-        )
+        lines = file.rejected_lines(target)
+        first = bisect_right(lines, arm.line)
+        return first < len(lines) and lines[first] < arm.end_line
 
     def judge(self, seen: Seen, report: UnitReport) -> Iterator[Found]:
         """The gate of an arm in a unit that was walked with ``every``, if it is one."""
@@ -114,7 +113,7 @@ class Judge:
                  for line in range(arm.body_line, arm.end_line)]
         if all(item.line in inner for item in evidence):
             return None  # a nested gate is the one that lets them in
-        function = file.source.outline(live).around(file.source.index_at(view.arm.line))
+        function = file.source.function_at(view.arm.line, live)
         effect = ArmEffect(Effect.FEATURE, function.name if function else "",
                            bool(function and function.kernel), tuple(lines))
         gate = replace(self._gate(view, seen.state, effect), over_open=True,
@@ -187,8 +186,7 @@ class _View:
         return self.file.live(self.context, target)
 
 
-def _definitely(weak: bool, verdict: Verdict) -> bool:
-    return not weak and verdict is Verdict.REJECTED
+_normalised = lru_cache(4096)(normalise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +204,8 @@ def merge(found: Iterable[Found]) -> list[Row]:
     groups: dict[tuple[object, ...], list[Found]] = {}
     for item in found:
         gate = item.gate
-        key = (gate.location.path, normalise(gate.condition), gate.worlds, gate.effect, gate.cause,
-               gate.excludes_target, gate.over_open, item.units)
+        key = (gate.location.path, _normalised(gate.condition), gate.worlds, gate.effect,
+               gate.cause, gate.excludes_target, gate.over_open, item.units)
         groups.setdefault(key, []).append(item)
     rows = []
     for items in groups.values():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,10 +19,11 @@ from patcher.cuda.effects.statements import (
     statements,
     without_control,
 )
-from patcher.cuda.effects.tokens import Kind, Token, tokens
+from patcher.cuda.effects.tokens import Kind, Token, bare_code, blank_comments, tokens
 from patcher.gates import Effect
 
 Live = bytes  # one byte per line, index 0 unused; non-zero where the line is compiled
+_NEWLINE = re.compile(rb"\n")
 _DIRECTIVE = re.compile(r"#\s*([a-z_]+)\s*(?:([A-Za-z_]\w*))?")
 
 @dataclass(frozen=True, slots=True)
@@ -50,73 +52,84 @@ class ArmEffect:
 
 @dataclass
 class Source:
-    """A file's tokens, and its outline per set of live lines."""
+    """A file's code, and its outline per set of live lines."""
 
     data: bytes
-    _outlines: dict[Live, tuple[Sequence[int], Outline]] = field(default_factory=dict)
+    _outlines: dict[Live, Outline] = field(default_factory=dict)
 
     @cached_property
-    def tokens(self) -> tuple[Token, ...]:
-        return tuple(tokens(self.data))
+    def code(self) -> bytes:
+        """The text with comments blanked."""
+        return blank_comments(self.data)
 
     @cached_property
-    def line_count(self) -> int:
-        return self.data.count(b"\n") + 1
-
-    @cached_property
-    def _starts(self) -> dict[int, int]:
-        """Line -> index of its first token."""
-        starts: dict[int, int] = {}
-        for index, token in enumerate(self.tokens):
-            starts.setdefault(token.line, index)
+    def starts(self) -> list[int]:
+        """Line -> offset of its first byte; index 0 unused, one more than there are lines."""
+        starts = [0, 0]
+        for match in _NEWLINE.finditer(self.data):
+            starts.append(match.end())
+        starts.append(len(self.data))
         return starts
+
+    @property
+    def line_count(self) -> int:
+        return len(self.starts) - 2
+
+    @cached_property
+    def _bare(self) -> bytes:
+        return bare_code(self.data)
 
     def outline(self, live: Live) -> Outline:
         """Functions by braces matched over the live lines."""
         found = self._outlines.get(live)
         if found is None:
-            indices = [i for i, t in enumerate(self.tokens) if live[t.line]]
-            found = self._outlines[live] = indices, outline(self.tokens, indices)
-        return found[1]
+            starts, bare = self.starts, self._bare
+            lines = (
+                bare[starts[n] : starts[n + 1]] if live[n] else b" " * (starts[n + 1] - starts[n])
+                for n in range(1, self.line_count + 1)
+            )
+            found = self._outlines[live] = outline(b"".join(lines))
+        return found
 
     def between(self, first: int, last: int) -> Sequence[Token]:
-        """Tokens that start on lines first <= line <= last."""
-        start = next((self._starts[n] for n in range(first, last + 1) if n in self._starts), None)
-        if start is None:
+        """The tokens of lines first <= line <= last."""
+        if last < first:
             return ()
-        end = start
-        while end < len(self.tokens) and self.tokens[end].line <= last:
-            end += 1
-        return self.tokens[start:end]
+        starts = self.starts
+        return tuple(tokens(self.code[starts[first] : starts[min(last, self.line_count) + 1]], first))
 
-    def index_at(self, line: int) -> int:
-        """The index of the first token on or after a line."""
-        while line <= self.line_count and line not in self._starts:
-            line += 1
-        return self._starts.get(line, len(self.tokens))
+    def body(self, function: Function) -> Sequence[Token]:
+        """The tokens between a function's braces."""
+        line = bisect_right(self.starts, function.first, 1) - 1
+        return tuple(tokens(self.code[function.first + 1 : function.last], line))
+
+    def function_at(self, line: int, live: Live) -> Function | None:
+        """The function that a line is in."""
+        return self.outline(live).around(self.starts[min(line, self.line_count)])
+
 
 def effect_of(source: Source, extent: Extent, reference: Live, target: Live) -> ArmEffect:
     """The effect of an arm that is live for a reference and not for the target.
 
     The definitions are tried in the order of :class:`patcher.gates.Effect`.
     """
-    inside = source.between(extent.line + 1, extent.end_line - 1)
-    lost = [t for t in inside if reference[t.line] and not target[t.line]]
-    gained = [
-        t
-        for t in source.between(extent.ladder_line + 1, extent.ladder_end_line - 1)
-        if target[t.line] and not extent.line < t.line < extent.end_line
-    ]
+    lost: list[Token] = []
+    gained: list[Token] = []
+    for token in source.between(extent.ladder_line + 1, extent.ladder_end_line - 1):
+        if extent.line < token.line < extent.end_line:
+            if reference[token.line] and not target[token.line]:
+                lost.append(token)
+        elif target[token.line]:
+            gained.append(token)
     lines = tuple(sorted({t.line for t in lost}))
     if not lost:
         return ArmEffect(Effect.UNKNOWN)
     parts, others = statements(lost), statements(gained)
-    outlined = source.outline(reference)
-    function = outlined.around(source.index_at(extent.line))
+    function = source.function_at(extent.line, reference)
     effect = _instead(gained, others)
     if effect is None:
         effect = _behind(source, function, lost, parts, gained, others, target)
-    if effect is Effect.FEATURE and not outlined.balanced:
+    if effect is Effect.FEATURE and not source.outline(reference).balanced:
         effect = Effect.UNKNOWN
     return ArmEffect(
         effect,
@@ -169,8 +182,7 @@ def _behind(
 
 def _is_hollow(source: Source, function: Function, target: Live) -> bool:
     """True when what the target keeps of the body does nothing."""
-    body = source.tokens[function.first + 1 : function.last]
-    kept = statements(t for t in body if target[t.line])
+    kept = statements(t for t in source.body(function) if target[t.line])
     return all(_does_nothing(without_control(part), function.kernel) for part in kept)
 
 def _does_nothing(part: Statement, kernel: bool) -> bool:
@@ -225,5 +237,3 @@ def _names(lost: Sequence[Token], parts: Sequence[Statement]) -> tuple[str, ...]
         if first.kind is Kind.NAME and second.text == "("
     }
     return tuple(sorted(called | _defined(lost, parts)))
-
-Classifier = Callable[[Source, Extent, Live, Live], ArmEffect]

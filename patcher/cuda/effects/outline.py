@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from patcher.cuda.effects.tokens import Kind, Token
+from patcher.cuda.effects.tokens import words
 
 KERNEL_WORDS = frozenset({"__global__", "CUTLASS_GLOBAL"})
 _TYPE_WORDS = frozenset({"class", "struct", "union", "enum"})
@@ -24,19 +25,16 @@ _AFTER_PARAMETERS = frozenset(
         ":", "&", "&&", "throw",
     }
 )
-_CLOSERS = {")": "(", "]": "[", "}": "{"}
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function with a body; ``first`` and ``last`` are the token indices of its braces."""
+    """A function with a body; ``first`` and ``last`` are the byte offsets of its braces."""
 
     name: str
     kernel: bool
     first: int
     last: int
-    line: int  # of the opening brace
-    end_line: int  # of the closing brace
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,94 +44,97 @@ class Outline:
     functions: tuple[Function, ...]
     balanced: bool
 
-    def around(self, index: int) -> Function | None:
-        """The function whose body holds this token index."""
-        position = bisect_right([f.first for f in self.functions], index) - 1
-        if position < 0 or index >= self.functions[position].last:
+    def around(self, offset: int) -> Function | None:
+        """The function whose body holds this byte."""
+        position = bisect_right([f.first for f in self.functions], offset) - 1
+        if position < 0 or offset >= self.functions[position].last:
             return None
         return self.functions[position]
 
 
 @dataclass(slots=True)
 class _Open:
-    """An opening bracket not yet closed."""
+    """An opening bracket outside functions; a brace has a kind and perhaps a name."""
 
-    text: str
-    index: int
-    kind: str = ""  # for braces: "function", "type", "namespace" or "" (a block)
+    text: bytes
+    kind: str = ""
     name: str = ""
-    kernel: bool = False
+
+
+_BRACKET = re.compile(rb"[{}()\[\];]")
+_BRACE = re.compile(rb"[{}]")
+_PAIRS = {b")": b"(", b"]": b"[", b"}": b"{"}
 
 
 @dataclass(slots=True)
 class _Reader:
+    bare: bytes
     stack: list[_Open] = field(default_factory=list)
-    head: list[Token] = field(default_factory=list)
     found: list[Function] = field(default_factory=list)
     balanced: bool = True
-    inside: int = 0  # how many function bodies are open
+    head: int = 0  # where the text in front of the next brace begins
 
-    def open(self, token: Token, index: int) -> None:
-        entry = _Open(token.text, index)
-        if token.text == "{" and not self.inside and not self.in_parentheses():
-            entry.kind, entry.name, entry.kernel = _classify(self.head)
-            self.inside += entry.kind == "function"
-            self.head = []
-        elif not self.inside:
-            self.head.append(token)
-        self.stack.append(entry)
+    def read(self) -> None:
+        position = 0
+        while match := _BRACKET.search(self.bare, position):
+            position = self.meet(match.group(), match.start())
+        self.balanced = self.balanced and not self.stack
 
-    def in_parentheses(self) -> bool:
-        return bool(self.stack) and self.stack[-1].text != "{"
+    def meet(self, text: bytes, place: int) -> int:
+        """Handle one bracket or semicolon; returns where to go on."""
+        in_parentheses = bool(self.stack) and self.stack[-1].text != b"{"
+        if text == b"{" and not in_parentheses:
+            kind, name, kernel = _classify(words(self.bare[self.head : place]))
+            self.head = place + 1
+            if kind == "function":
+                return self.function(name, kernel, place)
+            self.stack.append(_Open(text, kind, name))
+        elif text in b"{([":
+            self.stack.append(_Open(text))
+        elif text == b";":
+            self.head = self.head if in_parentheses else place + 1
+        else:
+            self.close(text, place)
+        return place + 1
 
-    def close(self, token: Token, index: int, opened: Token | None) -> None:
-        entry = self.stack.pop()
-        if entry.kind == "function":
-            self.inside -= 1
-            types = [o.name for o in self.stack if o.kind == "type" and o.name]
-            assert opened is not None
-            self.found.append(
-                Function("::".join([*types, entry.name]), entry.kernel, entry.index, index,
-                         opened.line, token.line)
-            )
-        if token.text == "}" and not self.in_parentheses():
-            self.head = []
-        elif not self.inside:
-            self.head.append(token)
+    def function(self, name: str, kernel: bool, first: int) -> int:
+        """Skip a body; returns the offset behind it."""
+        depth = 0
+        for match in _BRACE.finditer(self.bare, first):
+            depth += 1 if match.group() == b"{" else -1
+            if not depth:
+                break
+        else:
+            self.balanced = False
+            return len(self.bare)
+        types = [o.name for o in self.stack if o.kind == "type" and o.name]
+        self.found.append(Function("::".join([*types, name]), kernel, first, match.start()))
+        self.head = match.end()
+        return match.end()
 
-
-def outline(all_tokens: Sequence[Token], live: Sequence[int]) -> Outline:
-    """Match braces over the tokens at the indices ``live``, in order."""
-    reader = _Reader()
-    for index in live:
-        token = all_tokens[index]
-        if token.kind is Kind.DIRECTIVE:
-            continue
-        text = token.text if token.kind is Kind.PUNCT else ""
-        if text in ("(", "[", "{"):
-            reader.open(token, index)
-        elif text in _CLOSERS:
-            while reader.stack and reader.stack[-1].text != _CLOSERS[text] and text == "}":
-                reader.balanced = False
-                reader.stack.pop()
-            if reader.stack and reader.stack[-1].text == _CLOSERS[text]:
-                reader.close(token, index, all_tokens[reader.stack[-1].index])
-            else:
-                reader.balanced = False
-        elif not reader.inside:
-            if text == ";" and not reader.in_parentheses():
-                reader.head = []
-            else:
-                reader.head.append(token)
-    balanced = reader.balanced and not reader.stack
-    return Outline(tuple(sorted(reader.found, key=lambda f: f.first)), balanced)
+    def close(self, text: bytes, place: int) -> None:
+        while text == b"}" and self.stack and self.stack[-1].text != b"{":
+            self.balanced = False
+            self.stack.pop()
+        if self.stack and self.stack[-1].text == _PAIRS[text]:
+            self.stack.pop()
+        else:
+            self.balanced = False
+        if text == b"}" and not (self.stack and self.stack[-1].text != b"{"):
+            self.head = place + 1
 
 
-def _classify(head: list[Token]) -> tuple[str, str, bool]:
+def outline(bare: bytes) -> Outline:
+    """Match braces over code without comments, literals and directives (``bare_code``)."""
+    reader = _Reader(bare)
+    reader.read()
+    return Outline(tuple(reader.found), reader.balanced)
+
+
+def _classify(head: list[str]) -> tuple[str, str, bool]:
     """Kind, name, and whether it is a kernel, of the brace that follows these tokens."""
-    words = _without_template(head)
-    texts = [t.text for t in words]
-    if "namespace" in texts or (texts[:1] == ["extern"] and len(texts) == 2):
+    texts = _without_template(head)
+    if "namespace" in texts or texts == ["extern"]:
         return "namespace", "", False
     name = _function_name(texts)
     if name is not None and texts[-1] != "=":
@@ -144,15 +145,15 @@ def _classify(head: list[Token]) -> tuple[str, str, bool]:
     return "", "", False
 
 
-def _without_template(head: list[Token]) -> list[Token]:
+def _without_template(head: list[str]) -> list[str]:
     """Drop the leading ``template <...>`` clauses, whose defaults may hold parentheses."""
-    words = list(head)
-    while words and words[0].text == "template":
-        end = angle_end([t.text for t in words], 1)
+    rest = head
+    while rest and rest[0] == "template":
+        end = angle_end(rest, 1)
         if end == 1:
-            return words
-        words = words[end:]
-    return words
+            break
+        rest = rest[end:]
+    return rest
 
 
 def angle_end(texts: Sequence[str], position: int) -> int:

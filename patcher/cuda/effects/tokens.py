@@ -28,9 +28,14 @@ _TOKEN = re.compile(
     rb"|(?P<other>.)",
     re.DOTALL,
 )
+_DIRECTIVE = rb"^[ \t]*\#(?:[^\n\\/]|\\\r?\n|\\.|" + _COMMENT + rb"|/)*"
 _BLANK = re.compile(
     rb"(?P<comment>" + _COMMENT + rb")|" + _RAW + rb"|" + _STRING + rb"|" + _CHARACTER, re.DOTALL
 )
+_BARE = re.compile(
+    rb"|".join([_DIRECTIVE, _COMMENT, _RAW, _STRING, _CHARACTER]), re.DOTALL | re.MULTILINE
+)
+_WORD = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*|\d[\w.']*|::|->|&&|<<|>>|[^\s\w]")
 _NOT_NEWLINE = re.compile(rb"[^\n]")
 
 
@@ -81,6 +86,16 @@ def tokens(data: bytes, line: int = 1) -> Iterator[Token]:
 def blank_comments(data: bytes) -> bytes:
     """The source with every comment replaced by spaces; offsets and lines stay."""
     return _BLANK.sub(_blank, data)
+
+
+def bare_code(data: bytes) -> bytes:
+    """The source with comments, literals and directives replaced by spaces."""
+    return _BARE.sub(lambda match: _NOT_NEWLINE.sub(b" ", match.group()), data)
+
+
+def words(bare: bytes) -> list[str]:
+    """The tokens of bare code as texts."""
+    return [match.decode("utf-8", "replace") for match in _WORD.findall(bare)]
 
 
 def _blank(match: re.Match[bytes]) -> bytes:
