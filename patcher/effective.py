@@ -10,7 +10,7 @@ from pathlib import Path
 from patcher.caches.actions import Touched
 from patcher.caches.aot import shadowing
 from patcher.caches.invalidate import Subject, plan
-from patcher.processes import Running, Survey, users_of_environment
+from patcher.processes import NO_PROCESSES, Running, Survey
 from patcher.status import Effective
 
 
@@ -29,9 +29,8 @@ class Question:
 
     ``touched`` are the group's files and modules, ``subject`` the whole package.
     ``search_path`` is where Python looks, in order, and ``import_name`` what it
-    looks for. ``environs`` are the variables of those who may run it. ``folders``
-    tell the environment's processes; without any (an image, an unpacked wheel)
-    no process is looked for.
+    looks for. ``environs`` are the variables of those who may run it, ``survey``
+    the environment's processes.
     """
 
     touched: Touched
@@ -40,7 +39,7 @@ class Question:
     search_path: tuple[Path, ...] = ()
     aot_folders: tuple[Path, ...] = ()
     environs: tuple[Mapping[str, str], ...] = ()
-    folders: tuple[Path, ...] = ()
+    survey: Survey = NO_PROCESSES
 
 
 def effective(question: Question) -> Answer:
@@ -100,16 +99,16 @@ def _stale_builds(question: Question) -> Answer | None:
         missed = plan(question.subject, frozenset(), environ, only=ours)
         stale = [action for action in missed if action.writes]
         if stale:
-            return Answer(Effective.NO, f"{stale[0].path} is stale ({stale[0].reason}); "
+            # an object tells more than the library that was linked from it
+            first = min(stale, key=lambda action: action.path.endswith(".so"))
+            return Answer(Effective.NO, f"{first.path} is stale ({first.reason}); "
                                         "run `sm-patch caches invalidate --if-changed`")
     return None
 
 
 def _old_processes(question: Question) -> Answer | None:
-    if not question.folders:
-        return None
     files = [Path(question.touched.root, path) for path in question.touched.paths]
-    running = still_old(users_of_environment(question.folders), files)
+    running = still_old(question.survey, files)
     if not running:
         return None
     pids = ", ".join(str(process.pid) for process in running)

@@ -42,6 +42,9 @@ class Survey:
     unreadable: int
 
 
+NO_PROCESSES = Survey((), 0)
+
+
 def file_id(path: str | Path) -> FileId | None:
     """The identity of what a path names now; None when it names nothing."""
     try:

@@ -15,6 +15,7 @@ from pathlib import Path
 INCLUDE = "flashinfer/data/include/flashinfer"
 CSRC = "flashinfer/data/csrc"
 GENCODE = "-gencode=arch=compute_120a,code=sm_120a"
+POSITION = "--compiler-options=-fPIC"
 DEPENDENCIES = "--generate-dependencies-with-compile --dependency-output $out.d"
 
 FILES = {
@@ -86,7 +87,7 @@ class Workspace:
             "ninja_required_version = 1.3", f"name = {name}", f"cuda_home = {self.cuda}",
             "cxx = c++", "nvcc = $cuda_home/bin/nvcc", "", f"common_cflags = {common}",
             "cflags = $common_cflags $\n    -fPIC", "post_cflags =",
-            f"cuda_cflags = $common_cflags $\n    --compiler-options=-fPIC $\n    {GENCODE} {flags}",
+            f"cuda_cflags = $common_cflags $\n    {POSITION} $\n    {GENCODE} {flags}",
             "cuda_post_cflags =",
             "ldflags = -shared", "",
             "rule compile",
