@@ -20,7 +20,7 @@ from patcher.package.metadata import (
     source_metadata,
 )
 from patcher.package.model import Environment, Package
-from patcher.package.trees import ArchiveTree, InstalledTree, MappedTree
+from patcher.package.trees import ArchiveTree, InstalledTree, MappedTree, SiteTree
 from patcher.tree import FolderTree, Tree, WheelTree, exists
 
 _REPOSITORIES = Path(__file__).parent.parent / "data" / "repositories.json"
@@ -153,7 +153,7 @@ def _installed(name: str, environment: Environment) -> Package:
 
 
 def _in_site(name: str, site: Path, environment: Environment) -> Package | None:
-    tree = FolderTree(site)
+    tree = SiteTree(site)
     same = [d for d in distributions(tree) if d.name == normalise(name)]
     if same:
         found = _of(same[0], site, environment)

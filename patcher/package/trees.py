@@ -45,6 +45,21 @@ class InstalledTree(FolderTree):
         return hashlib.new(entry.algorithm, data).hexdigest() == entry.digest
 
 
+class SiteTree(FolderTree):
+    """site-packages before any RECORD is known: metadata may be links into an installer's cache.
+
+    What such a file says only labels, and RECORD only ever makes us more careful.
+    """
+
+    def locate(self, path: str) -> str:
+        full = os.path.join(self.root, path)
+        folder, _, name = path.rpartition("/")
+        if folder.endswith(".dist-info") and "/" not in folder and name not in ("", ".", ".."):
+            super().locate(folder)
+            return full
+        return super().locate(path)
+
+
 class ArchiveTree:
     """A ``.tar.gz``, read once into memory. Its single top folder is taken off.
 
