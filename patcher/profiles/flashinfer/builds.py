@@ -68,6 +68,7 @@ class BuildReader:
                 f"{here}.FLASHINFER_WORKSPACE_DIR": PurePosixPath("@workspace"),
                 f"{here}.FLASHINFER_CUBIN_DIR": PurePosixPath("@cubins"),
                 f"{package.import_name}.jit.core.logger": Unknown("logger"),
+                "os.environ": {},  # nothing set: what the package does by default
             },
             intercepts={
                 "JitSpec": self._record, "JitSpecNvcc": self._record,
@@ -177,7 +178,7 @@ class BuildReader:
         return [ANY_TARGET, *(common if isinstance(common, list) else [])]
 
     def _cuda_at_least(self, call: Call) -> Value:
-        return self._machine.cuda >= _release(show(call.argument(0, "version_str")))
+        return self._machine.cuda >= release(show(call.argument(0, "version_str")))
 
     def _write(self, call: Call) -> Value:
         return self.interpreter.write(call.argument(0, "path"), call.argument(1, "content"))
@@ -210,10 +211,11 @@ def _builds(node: ast.FunctionDef) -> bool:
     return any(getattr(f, "id", getattr(f, "attr", "")) == "gen_jit_spec" for f in called)
 
 
-def _release(text: str) -> tuple[int, ...]:
+def release(text: str) -> tuple[int, ...]:
+    """A version as numbers: ``"12.9"`` is (12, 9)."""
     return tuple(int(part) for part in text.split(".") if part.isdigit())
 
 
 def _version(call: Call) -> Value:
     text = call.args[0] if call.args else None
-    return _release(text) if isinstance(text, str) and HOLE not in text else text
+    return release(text) if isinstance(text, str) and HOLE not in text else text

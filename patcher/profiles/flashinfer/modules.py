@@ -55,6 +55,7 @@ class _Reader:
         self._home = f"{GENERATED}/{self._name}"
         self._templates: dict[tuple[str, bytes], Template] = {}
         self._folders: set[str] = set()  # where the build function would write
+        self._copied: list[str] = []  # folders of headers that it only copies
         self._has_headers = False
 
     def read(self) -> Build:
@@ -126,8 +127,12 @@ class _Reader:
     def _headers(self, sources: set[str]) -> tuple[Template, ...]:
         found = []
         for path, generated in self._spec.generated.items():
-            if path not in sources and not path.endswith((".cu", ".cpp")):
-                self._folders.add(path.rpartition("/")[0])
+            if path in sources or path.endswith((".cu", ".cpp")):
+                continue
+            self._folders.add(path.rpartition("/")[0])
+            if exists(self._tree, generated.origin) and not generated.origin.endswith(".jinja"):
+                self._copied.append(generated.origin.rpartition("/")[0])  # read where it came from
+            else:
                 self._has_headers = True
                 found.append(Template(f"{self._home}/{path.rpartition('/')[2]}", generated.origin,
                                       generated.content.replace(HOLE, "unknown").encode(), 1))
@@ -139,7 +144,7 @@ class _Reader:
         include = list(dict.fromkeys(map(self._folder, flags.include)))
         # a generated unit finds its headers beside itself; a copied one is read in place
         own = [self._home] if self._has_headers and self._home not in include else []
-        flags.include = own + include
+        flags.include = list(dict.fromkeys([*own, *self._copied, *include]))
         flags.system = [f for f in flags.system if not f.startswith(MISSING)]
         flags.other = ["-gencode=…" if f == ANY_TARGET else f for f in flags.other]
         return flags

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING
 
 from patcher.changes import Create
 from patcher.package.model import Package
-from patcher.profiles.base import JitModule
+from patcher.profiles.base import JitModule, PublicFunction, Resolved
 from patcher.profiles.flashinfer.builds import BuildReader, Machine, Spec
+from patcher.profiles.flashinfer.functions import FunctionIndex
 from patcher.profiles.flashinfer.modules import Build, builds_of
-from patcher.profiles.flashinfer.units import translation_units
+from patcher.profiles.flashinfer.targets import resolve_target
+from patcher.profiles.flashinfer.units import translation_units, units_of_cache
 from patcher.toolchain.model import Toolkit
 from patcher.tree import ChangedTree, Tree
 
 if TYPE_CHECKING:
     from patcher.cuda.model import TranslationUnit
+
+CACHES = ("flashinfer_nvcc_jit", "flashinfer_aot", "flashinfer_cubin", "flashinfer_cute_dsl",
+          "flashinfer_nvrtc", "flashinfer_autotune")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class FlashInfer:
 
     def __init__(self) -> None:
         self._readings: dict[tuple[int, tuple[int, int], str], _Reading] = {}
+        self._index: FunctionIndex | None = None
 
     def translation_units(self, package: Package, toolkit: Toolkit) -> list[TranslationUnit]:
         """Every unit with its configuration; each ``.cu`` of the package is in at least one."""
@@ -53,6 +59,39 @@ class FlashInfer:
         """What the package compiles at run time, in the package's order."""
         return [build.module for build in self._read(package, toolkit).builds]
 
+    def functions_of(self, package: Package, module: JitModule) -> list[PublicFunction]:
+        """The public functions that reach a module, with bindings and exporting sources."""
+        if self._index is None or self._index.package.tree is not package.tree:
+            self._index = FunctionIndex(package)
+        return self._index.functions_of(module)
+
+    def resolve_target(self, device: str, package: Package, toolkit: Toolkit) -> Resolved:
+        """The target that a device, capability or target name means for this package."""
+        return resolve_target(device, package, toolkit)
+
+    def aot_folders(self, package: Package) -> list[str]:
+        """Where prebuilt modules are looked for: the package's own, and jit-cache packages.
+
+        Their order differs by version (0.6.3 asks the jit-cache package first,
+        0.7.4 the own folder); a module in any of them shadows its source.
+        """
+        if package.read_only:
+            return []
+        found = [str(package.root / package.import_name / "data" / "aot")]
+        for site in _sites(package):
+            for folder in sorted(site.glob("flashinfer_jit_cache*")):
+                if not folder.name.endswith(".dist-info"):
+                    found.append(str(folder / "jit_cache"))
+        return found
+
+    def cache_ids(self) -> tuple[str, ...]:
+        """The caches of the atlas that hold what FlashInfer builds."""
+        return CACHES
+
+    def cached_units(self, package: Package, toolkit: Toolkit) -> list[TranslationUnit]:
+        """What this user's JIT cache of this version was really built from: exact flags."""
+        return units_of_cache(package, toolkit)
+
     def _read(self, package: Package, toolkit: Toolkit) -> _Reading:
         home = str(toolkit.path or "")
         key = (id(package.tree), toolkit.release, home)
@@ -64,10 +103,16 @@ class FlashInfer:
         return self._readings[key]
 
 
+def _sites(package: Package) -> list[Path]:
+    """Where neighbours of the package may be: beside it first, then in its environment."""
+    environment = package.environment
+    beside = [] if package.read_only else [package.root]
+    return list(dict.fromkeys([*beside, *(environment.site_packages if environment else ())]))
+
+
 def _machine(package: Package, toolkit: Toolkit) -> Machine:
     environment = package.environment
-    sites = [*([] if package.read_only else [package.root]),
-             *(environment.site_packages if environment else ())]
+    sites = _sites(package)
     include = environment.include if environment else None
     return Machine(toolkit.release, str(toolkit.path or ""), str(include or ""),
                    _first(sites, "tvm_ffi/include"),

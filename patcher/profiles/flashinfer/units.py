@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from patcher.cuda.model import Configuration, TranslationUnit
+from patcher.cuda.model import TranslationUnit
 from patcher.package.model import Package
+from patcher.profiles.cached import cached_units
 from patcher.profiles.flags import Flags, read_flags
 from patcher.profiles.flashinfer.builds import Spec
 from patcher.profiles.flashinfer.modules import Build
+from patcher.profiles.flashinfer.targets import cache_folders
 from patcher.profiles.ninja import compile_commands
-from patcher.profiles.partial import HOLE
+from patcher.profiles.search import SearchPath, distinct
 from patcher.toolchain.model import Toolkit
 from patcher.tree import walk
 
 _Key = tuple[str, tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...], str]
-
-
-@dataclass(frozen=True, slots=True)
-class SearchPath:
-    """Completes a command's folders by those of nvcc and of the host compiler.
-
-    nvcc puts its own -I behind the user's and before every -isystem; gcc drops
-    an -I folder that is also an -isystem folder (both measured with --dryrun).
-    """
-
-    toolkit: Toolkit
-
-    def configuration(self, name: str, flags: Flags, guessed: bool) -> Configuration:
-        system = _distinct([*flags.system, *self.toolkit.system, *self.toolkit.host.include])
-        real = {os.path.realpath(f) if f.startswith("/") else f for f in system}
-        include = [f for f in _distinct([*flags.include, *self.toolkit.include])
-                   if (os.path.realpath(f) if f.startswith("/") else f) not in real]
-        closed = {n: v for n, v in flags.define.items() if HOLE not in n + v}
-        return Configuration(
-            id=name, include=tuple(include), system=tuple(system),
-            defines=tuple(sorted({**closed, **_implied(flags.other)}.items())),
-            forced=("cuda_runtime.h", *flags.forced), std=flags.std.replace("gnu++", "c++"),
-            guessed=guessed,
-            open_macros=frozenset(n for n in flags.define if n not in closed and HOLE not in n),
-        )
 
 
 def translation_units(package: Package, toolkit: Toolkit, builds: Iterable[Build],
@@ -55,6 +31,14 @@ def translation_units(package: Package, toolkit: Toolkit, builds: Iterable[Build
                 collector.add(part.source, part.flags, build.module.name,
                               bool(build.module.guessed), part.content)
     _add_unclaimed(package, collector, default)
+    return collector.units()
+
+
+def units_of_cache(package: Package, toolkit: Toolkit) -> list[TranslationUnit]:
+    """The units of this version's JIT caches; sources generated there keep their own path."""
+    collector = _Collector(SearchPath(toolkit))
+    for unit in cached_units(package, cache_folders(package)):
+        collector.add(unit.source, unit.flags, unit.module, guessed=False)
     return collector.units()
 
 
@@ -109,22 +93,5 @@ def _add_unclaimed(package: Package, collector: _Collector, default: Spec | None
     for path in walk(package.tree, f"{package.import_name}/data/csrc", (".cu",)):
         if path not in claimed:
             extra = list(beside.get(path.rpartition("/")[0], {}))
-            collector.add(path, replace(flags, include=_distinct([*extra, *flags.include])),
+            collector.add(path, replace(flags, include=distinct([*extra, *flags.include])),
                           "", guessed=True)
-
-
-def _implied(other: Iterable[str]) -> dict[str, str]:
-    """Macros that flags define by themselves (nvcc --dryrun and gcc -dM, both measured)."""
-    found = {}
-    for flag in other:
-        if flag in ("--expt-relaxed-constexpr", "-expt-relaxed-constexpr"):
-            found["__CUDACC_RELAXED_CONSTEXPR__"] = "1"
-        elif flag in ("-fPIC", "--compiler-options=-fPIC"):
-            found.update({"__PIC__": "2", "__pic__": "2"})
-        elif flag in ("-O1", "-O2", "-O3"):
-            found["__OPTIMIZE__"] = "1"
-    return found
-
-
-def _distinct(folders: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(folders))

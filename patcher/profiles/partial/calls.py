@@ -204,7 +204,8 @@ class Calls(Expressions):
         if isinstance(owner, Module):
             return self.module_value(owner, name)
         if isinstance(owner, Symbol):
-            return Symbol(f"{owner.name}.{name}")
+            full = f"{owner.name}.{name}"
+            return self.overrides.get(full, Symbol(full))
         if isinstance(owner, Instance):
             return self._instance_attribute(owner, name)
         if isinstance(owner, Class):

@@ -77,7 +77,7 @@ class Interpreter(Calls):
                 before[question] = answer
             yield run
 
-    def run(self, function: Function, forced: Mapping[str, bool],
+    def run(self, function: Function | Class, forced: Mapping[str, bool],
             arguments: list[Value] | None = None) -> Run:
         """One run with some decisions and arguments given."""
         self.forced, self.trace, self.narrowed = dict(forced), {}, {}
@@ -86,7 +86,7 @@ class Interpreter(Calls):
         value: Value = None
         stopped, raised = "", False
         try:
-            value = self.call_function(function, arguments or [], {})
+            value = self.call(function, arguments or [], {}, function.node)
         except (Stopped, _Break, _Continue) as error:
             stopped = str(error) or "a loop statement outside a loop"
         except RecursionError:

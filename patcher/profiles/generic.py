@@ -1,0 +1,94 @@
+"""A package that nobody wrote a profile for: every CUDA file, with guessed folders and flags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patcher.cuda.model import TranslationUnit
+from patcher.package.model import Package
+from patcher.profiles.base import JitModule, PublicFunction, Resolved
+from patcher.profiles.devices import ASSUMED, AUTO, detect, parse_device
+from patcher.profiles.flags import Flags
+from patcher.profiles.search import SearchPath
+from patcher.tree import Tree, walk
+
+if TYPE_CHECKING:
+    from patcher.toolchain.model import Toolkit
+
+from patcher.arch import Capability, Target, target
+
+_INCLUDE_NAMES = ("include", "csrc", "src", "inc")
+_HEADERS = (".h", ".hpp", ".cuh", ".inl")
+_SKIPPED = frozenset({"__pycache__", ".git", "build", "node_modules"})
+
+
+class Generic:
+    """Units and targets of an unknown package; it has no modules and no known caches."""
+
+    name = "generic"
+
+    def translation_units(self, package: Package, toolkit: Toolkit) -> list[TranslationUnit]:
+        """Every ``.cu`` file, each with the include folders of the package; all guessed."""
+        top = "" if package.source_tree else package.import_name
+        folders = _include_folders(package.tree, top)
+        configuration = SearchPath(toolkit).configuration(
+            "guessed", Flags(include=folders), guessed=True)
+        return [TranslationUnit(path, configuration)
+                for path in walk(package.tree, top, (".cu",))]
+
+    def tree(self, package: Package, toolkit: Toolkit) -> Tree:
+        """The package's own tree: nothing is generated."""
+        return package.tree
+
+    def modules(self, package: Package, toolkit: Toolkit) -> list[JitModule]:
+        """None: what is built at run time is not known."""
+        return []
+
+    def functions_of(self, package: Package, module: JitModule) -> list[PublicFunction]:
+        """None, as there are no modules."""
+        return []
+
+    def resolve_target(self, device: str, package: Package, toolkit: Toolkit) -> Resolved:
+        """A capability from 9.0 on becomes its ``a`` target, the one with every instruction."""
+        if device == AUTO:
+            for capability, reason in detect():
+                return Resolved(_arch_specific(capability), reason)
+            return Resolved(target(ASSUMED), "no GPU here", assumed=True)
+        named = parse_device(device)
+        if isinstance(named, Target):
+            return Resolved(named, f"named as {device}")
+        return Resolved(_arch_specific(named), f"{device} is {named}; its arch-specific target")
+
+    def aot_folders(self, package: Package) -> list[str]:
+        """None is known."""
+        return []
+
+    def cache_ids(self) -> tuple[str, ...]:
+        """None is known."""
+        return ()
+
+
+def _arch_specific(capability: Capability) -> Target:
+    return target(f"sm_{capability.number}{'a' if capability.major >= 9 else ''}")
+
+
+def _include_folders(tree: Tree, top: str) -> list[str]:
+    """Folders named like include folders, outermost first, then the package's own folder."""
+    found: list[str] = []
+    level = [top]
+    while level:
+        following: list[str] = []
+        for folder in level:
+            for name in sorted(tree.folders(folder)):
+                if name in _SKIPPED:
+                    continue
+                path = f"{folder}/{name}" if folder else name
+                following.append(path)
+                if name in _INCLUDE_NAMES and _has_headers(tree, path):
+                    found.append(path)
+        level = following
+    return [*found, top or "."] if top else found
+
+
+def _has_headers(tree: Tree, folder: str) -> bool:
+    return any(True for _ in walk(tree, folder, _HEADERS))

@@ -1,0 +1,56 @@
+"""A unit's whole search path and macros, from a command's flags and the toolkit's folders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from patcher.cuda.model import Configuration
+from patcher.profiles.flags import Flags
+from patcher.profiles.partial import HOLE
+from patcher.toolchain.model import Toolkit
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPath:
+    """Completes a command's folders by those of nvcc and of the host compiler.
+
+    nvcc puts its own -I behind the user's and before every -isystem; gcc drops
+    an -I folder that is also an -isystem folder (both measured with --dryrun).
+    """
+
+    toolkit: Toolkit
+
+    def configuration(self, name: str, flags: Flags, guessed: bool) -> Configuration:
+        """How a source with these flags is compiled; macros with unknown values stay open."""
+        system = distinct([*flags.system, *self.toolkit.system, *self.toolkit.host.include])
+        real = {os.path.realpath(f) if f.startswith("/") else f for f in system}
+        include = [f for f in distinct([*flags.include, *self.toolkit.include])
+                   if (os.path.realpath(f) if f.startswith("/") else f) not in real]
+        closed = {n: v for n, v in flags.define.items() if HOLE not in n + v}
+        return Configuration(
+            id=name, include=tuple(include), system=tuple(system),
+            defines=tuple(sorted({**closed, **_implied(flags.other)}.items())),
+            forced=("cuda_runtime.h", *flags.forced), std=flags.std.replace("gnu++", "c++"),
+            guessed=guessed,
+            open_macros=frozenset(n for n in flags.define if n not in closed and HOLE not in n),
+        )
+
+
+def _implied(other: Iterable[str]) -> dict[str, str]:
+    """Macros that flags define by themselves (nvcc --dryrun and gcc -dM, both measured)."""
+    found = {}
+    for flag in other:
+        if flag in ("--expt-relaxed-constexpr", "-expt-relaxed-constexpr"):
+            found["__CUDACC_RELAXED_CONSTEXPR__"] = "1"
+        elif flag in ("-fPIC", "--compiler-options=-fPIC"):
+            found.update({"__PIC__": "2", "__pic__": "2"})
+        elif flag in ("-O1", "-O2", "-O3"):
+            found["__OPTIMIZE__"] = "1"
+    return found
+
+
+def distinct(folders: Iterable[str]) -> list[str]:
+    """The folders in order, each once."""
+    return list(dict.fromkeys(folders))
