@@ -63,13 +63,14 @@ class Untouched:
 class Subject:
     """One package to plan for.
 
-    ``target`` is what the user's device is built as, if known; ``profile`` and
-    ``toolkit`` tell its translation units, without which the law sees no C++.
+    ``find_target`` says what the user's device is built as (asked only where a
+    group is for some targets); ``profile`` and ``toolkit`` tell the translation
+    units, without which the law sees no C++.
     """
 
     package: Package
     state: State
-    target: ArchSet = EMPTY
+    find_target: Callable[[], ArchSet] = lambda: EMPTY
     profile: Profile | None = None
     toolkit: Toolkit | None = None
 
@@ -292,9 +293,8 @@ def _misplaced(group: Group, subject: Subject) -> str:
 
 
 def _wrong_target(group: Group, subject: Subject) -> str:
-    if not group.for_ or subject.target <= group.for_:
-        return ""
-    return f"may be applied for {group.for_} only, not for {subject.target}"
+    target = subject.find_target() if group.for_ else EMPTY
+    return "" if target <= group.for_ else f"is for {group.for_} only, not for {target}"
 
 
 def _unmet(patchset: Patchset, group: Group, subject: Subject) -> str:

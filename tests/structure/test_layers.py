@@ -13,9 +13,11 @@ from tests.structure.imports import ROOT, Module, modules
 LAYERS = (
     ("errors", "arch", "gates", "edits", "changes", "tree", "instructions", "atomic"),
     ("cuda", "python", "binary", "host"),
-    ("package", "toolchain", "profiles", "operations", "patchset", "scan", "cause", "caches"),
+    ("package", "toolchain", "profiles", "operations", "patchset", "scan", "cause", "caches",
+     "units"),
     ("plan", "decide", "engine", "journal", "composition", "state", "locks", "verify", "report"),
-    ("apply", "status", "effective", "preview", "preflight", "processes", "law"),
+    ("apply", "status", "effective", "preview", "preflight", "processes", "law",
+     "lawful"),
     ("commands", "cli", "__main__"),
 )
 _RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}

@@ -1,0 +1,97 @@
+"""From what was typed to a plan: the part that diff and apply have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from patcher.arch import EMPTY, ArchSet
+from patcher.commands.options import Settings
+from patcher.engine import request as engine
+from patcher.errors import UsageError
+from patcher.lawful import leaves_nothing, obeys_law
+from patcher.operations.base import Outcome
+from patcher.package.find import find_package
+from patcher.package.model import Environment, Package
+from patcher.patchset.load import load_patchset
+from patcher.plan import GroupPlan, Plan, Request, State, Subject, plan
+from patcher.preview import refuse_clashes
+from patcher.profiles import profile_of
+from patcher.toolchain.find import find_toolkit
+
+
+def requests(names: Sequence[str], groups: Sequence[str]) -> list[Request]:
+    """The named patchsets with the groups meant for each.
+
+    A group is named bare or as ``patchset/group``. With groups named, patchsets
+    that have none of them are left out. Raises UsageError for an unknown group.
+    """
+    patchsets = [load_patchset(name) for name in dict.fromkeys(names)]
+    found, left = [], set(groups)
+    for patchset in patchsets:
+        chosen = []
+        for group in patchset.groups:
+            meant = {group.id, f"{patchset.name}/{group.id}"} & set(groups)
+            left -= meant
+            chosen += [group.id] if meant else []
+        if chosen or not groups:
+            found.append(Request(patchset, tuple(chosen)))
+    if left:
+        known = ", ".join(f"{p.name}/{g.id}" for p in patchsets for g in p.groups)
+        raise UsageError(f"no group {', '.join(sorted(left))} in these patchsets",
+                         next_step=f"groups: {known}")
+    return found
+
+
+class Planner:
+    """Finds each package once; callable as the ``Subjects`` of a plan."""
+
+    def __init__(self, settings: Settings, environment: Environment,
+                 state_of: Callable[[Package], State]) -> None:
+        self._settings = settings
+        self._environment = environment
+        self._state_of = state_of
+        self._toolkit = find_toolkit(settings.cuda, environment)
+        self._subjects: dict[str, Subject] = {}
+
+    def __call__(self, name: str) -> Subject:
+        if name not in self._subjects:
+            package = find_package(name, self._environment)
+            self._subjects[name] = Subject(
+                package, self._state_of(package), lambda: self._target(package),
+                profile_of(package), self._toolkit)
+        return self._subjects[name]
+
+    def _target(self, package: Package) -> ArchSet:
+        profile, target = profile_of(package), EMPTY
+        for device in self._settings.arch:
+            target |= ArchSet.of(profile.resolve_target(device, package, self._toolkit).target)
+        return target
+
+    def plan(self, wanted: Sequence[Request]) -> Plan:
+        """The checked plan; raises PackageNotFound when a selected package is not there."""
+        made = plan(wanted, self, (obeys_law, leaves_nothing))
+        return refuse_clashes(made, self)
+
+    def engine_request(self, made: Plan) -> engine.Request:
+        """What the engine is asked to do: every selected group that would change something."""
+        adds = []
+        for item in made.patchsets:
+            groups = tuple(self._group(group) for group in item.groups
+                           if group.selected and group.outcome is Outcome.APPLICABLE)
+            if groups:
+                known = frozenset(str(group.id) for group in item.patchset.groups)
+                adds.append(engine.PatchsetChange(
+                    item.patchset.name, item.patchset.digest, groups, known))
+        return engine.Request(tuple(adds))
+
+    def _group(self, group: GroupPlan) -> engine.GroupChange:
+        """Patches that upstream made needless leave no trace in the journal."""
+        return engine.GroupChange(group.id, tuple(
+            engine.PatchChange(patch.id, self(patch.package).package, patch.edits, patch.changes)
+            for patch in group.patches if patch.edits or patch.changes))
+
+    @property
+    def targets(self) -> dict[str, Package]:
+        """The packages found so far, by distribution name."""
+        found = [subject.package for subject in self._subjects.values()]
+        return {package.name: package for package in found}
