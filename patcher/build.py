@@ -7,6 +7,7 @@ the instructions it lets in. Which targets gain from it is asked of the walker.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -97,7 +98,7 @@ class Observer:
                 continue
             key = (rule.id, path)
             if key not in self._launches:
-                self._launches[key] = _first(path, blank_comments(self.read(path)), rule.launch)
+                self._launches[key] = _launch(path, self.read(path), rule.launch)
             if self._launches[key] is not None:
                 return self._launches[key]
         return None
@@ -110,11 +111,23 @@ class Observer:
                     yield path
 
 
-def _first(path: str, code: bytes, words: tuple[bytes, ...]) -> Evidence | None:
-    for number, line in enumerate(code.split(b"\n"), 1):
-        if any(word in line for word in words):
-            return Evidence(path, number, line.decode("utf-8", "replace").strip())
-    return None
+def _launch(path: str, data: bytes, words: tuple[bytes, ...]) -> Evidence | None:
+    """The first line that asks for the launch, one that says true before one that only names it.
+
+    ``/*enablePDL=*/true`` names an argument: there the comment counts.
+    """
+    if not any(word in data for word in words):
+        return None
+    named = re.compile(rb"/\*\s*(?:" + b"|".join(words) + rb")\s*=\s*\*/\s*true")
+    code = blank_comments(data).split(b"\n")
+    found: Evidence | None = None
+    for number, (line, bare) in enumerate(zip(data.split(b"\n"), code, strict=True), 1):
+        if named.search(line) or any(word in bare for word in words):
+            here = Evidence(path, number, line.decode("utf-8", "replace").strip(" \t\\"))
+            if b"true" in line:
+                return here
+            found = found or here
+    return found
 
 
 def gate_of(lacking: Lacking, location: Location, within: str, target: Target, walk: Walk,

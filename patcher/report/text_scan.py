@@ -77,7 +77,8 @@ def _context(report: Report) -> Iterator[str]:
     for package in report.packages:
         yield f"{package.name} {package.version or 'of unknown version'} in {package.root}"
     references = " ".join(target.name for target in report.references)
-    yield f"{report.unit_count} units, {report.file_count} files; {cuda}; compared with {references}"
+    counts = f"{report.unit_count} units, {report.file_count} files"
+    yield from _wrap(f"{counts}; {cuda}; compared with {references}")
 
 
 def _module(report: Report, module: ModuleReport, style: Style) -> Iterator[str]:
@@ -103,7 +104,11 @@ def _gate(report: Report, gate: Gate, style: Style) -> Iterator[str]:
     count = f"{gate.count} x " if gate.count > 1 else ""
     head = f"{count}{gate.effect.value}, {verdict}, cause {gate.cause.value}"
     yield from _wrap(head, f"    {gate.severity.value}: ")
-    yield from _wrap(f"{place(gate)} {names(gate)}".rstrip(), "      ")
+    yield f"      {place(gate)}"
+    if len(gate.lines) > 1:
+        yield from _wrap("lines " + ", ".join(map(str, gate.lines[:24])), "      ")
+    if names(gate):
+        yield from _wrap(names(gate), "      in ")
     yield from _wrap(gate.condition, "      ")
     for item in gate.evidence[: len(gate.evidence) if style.expand else 1]:
         where = f"{item.path}:{item.line} " if item.line else f"{item.path} "
@@ -116,12 +121,12 @@ def _gate(report: Report, gate: Gate, style: Style) -> Iterator[str]:
 
 
 def place(gate: Gate) -> str:
-    """Path and lines, shortened when there are many."""
-    lines = gate.lines or (gate.location.line,)
-    if len(lines) == 1 and gate.location.end_line > lines[0]:
-        return f"{gate.location.path}:{lines[0]}-{gate.location.end_line}"
-    text = ",".join(map(str, lines[:8]))
-    return f"{gate.location.path}:{text}" + (f",... ({len(lines)})" if len(lines) > 8 else "")
+    """Path and lines of the first of a row's gates."""
+    if gate.count == 1 and gate.location.end_line > gate.location.line:
+        return f"{gate.location.path}:{gate.location.line}-{gate.location.end_line}"
+    if not gate.location.line:
+        return gate.location.path
+    return f"{gate.location.path}:{gate.location.line}"
 
 
 def names(gate: Gate) -> str:

@@ -15,6 +15,7 @@ from patcher.scan.model import Opening, OpensAlone
 
 _ALL = -1  # as a set of units: every one of them
 _REFUSES = frozenset({Layer.PYTHON})
+_REFUSING_RULES = frozenset({"PY-GENCODE"})  # flags that name other targets only
 _RANK = list(Opening)  # worst first
 _EFFECTS = {
     Effect.KERNEL_BODY: (Opening.HOLLOW, "its kernel is launched, but the body is compiled away"),
@@ -30,10 +31,14 @@ _EFFECTS = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A closed gate of a feature, and the units (bits by number) it is in."""
+    """A closed gate of a feature, and the units (bits by number) it is in.
+
+    ``certain`` is False when it is in the units' text, but perhaps never called.
+    """
 
     gate: Gate
     units: int = _ALL
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +92,18 @@ def _outcome(use: Use, remaining: Iterable[Part], obstacles: Sequence[Obstacle])
     for part in remaining:
         if not part.units & use.units:
             continue
-        if part.gate.layer in _REFUSES:
+        if part.gate.layer in _REFUSES or part.gate.rule in _REFUSING_RULES:
             return _Outcome(Opening.OK, f"nothing changes: {place(part.gate)} still refuses it")
-        outcomes.append(_of_gate(part.gate))
+        outcome = _of_gate(part.gate)
+        if not part.certain:
+            outcome = _Outcome(Opening.OK, f"{place(part.gate)} is named by none of its sources")
+        outcomes.append(outcome)
     outcomes += [
         _Outcome(item.result, item.why, item.evidence)
         for item in obstacles
         if item.units & use.units
     ]
-    if not outcomes:
+    if not any(outcome.result is not Opening.OK for outcome in outcomes):
         return _Outcome(Opening.OK, "no other gate is in its way")
     return min(outcomes, key=lambda outcome: _RANK.index(outcome.result))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,10 +13,12 @@ from patcher.profiles.base import JitModule, PublicFunction
 from patcher.scan.alone import Obstacle, Part, Use, opens_alone, place
 from patcher.scan.arms import members
 from patcher.scan.files import Files
+from patcher.scan.layers import is_library
 from patcher.scan.model import LayerState, ModuleReport, Opening
 from patcher.scan.walks import Facts
 
 _ALL_UNITS = -1
+_SHUTS = frozenset({"PY-MAJORS", "PY-GENCODE"})
 
 
 @dataclass(frozen=True)
@@ -40,19 +43,18 @@ def own_gates(feature: Feature, python: Sequence[Gate]) -> list[Gate]:
 
 
 def hardware_of(feature: Feature, facts: Facts, files: Files, target: Target,
-                library: Sequence[str]) -> tuple[Evidence, ...]:
+                ) -> tuple[Evidence, ...]:
     """Lines of the module's own sources that hold what the target lacks.
 
-    Own: the sources themselves, and headers of the package that every one of
-    its units reaches and no unit of another module does; never a ``library``
-    (vendored code that all kinds of targets include).
+    Own: the sources themselves, and headers that only its units reach; never
+    vendored code, which units of every target include.
     """
     sources = {facts.units[n].path for n in members(feature.units)}
-    others = facts_of_others(feature, facts)
+    others = ((1 << len(facts.units)) - 1) & ~feature.units
     own = [
         path for path, units in facts.reached.items()
         if (path in sources or (units & feature.units and not units & others))
-        and not any(part in path for part in library)
+        and not is_library(path)
     ]
     for path in sorted(own, key=lambda p: (p not in sources, p)):
         file = files.get(path)
@@ -62,40 +64,69 @@ def hardware_of(feature: Feature, facts: Facts, files: Files, target: Target,
     return ()
 
 
-def facts_of_others(feature: Feature, facts: Facts) -> int:
-    """The units that are not this feature's."""
-    return ((1 << len(facts.units)) - 1) & ~feature.units
+def prebuilt_of(feature: Feature) -> tuple[Evidence, ...]:
+    """The flag by which a module says that it loads prebuilt kernels."""
+    site = feature.module.generator
+    return tuple(Evidence(site.path, site.line, flag) for flag in feature.module.flags
+                 if "CUBIN" in flag)[:1]
 
 
 def report_of(
-    feature: Feature, gates: Sequence[Gate], units: Mapping[str, int], facts: Facts,
-    obstacles: Sequence[Obstacle] = (),
+    feature: Feature, gates: Sequence[Gate], units: Mapping[str, int], facts: Facts, files: Files
 ) -> ModuleReport:
     """A module's report from the gates that belong to it; ``units`` are theirs by id."""
     parts = [
-        Part(gate, units.get(gate.id, _ALL_UNITS))
+        Part(gate, units.get(gate.id, _ALL_UNITS), is_certain(gate, feature, facts, files))
         for gate in gates
-        if gate.excludes_target and _counts(gate)
+        if gate.excludes_target and counts(gate)
     ]
-    uses = _uses(feature, facts)
-    everything = list(obstacles)
+    obstacles = []
     if facts.incomplete & feature.units:
-        everything.append(Obstacle(Opening.UNKNOWN, "headers of its units were not found",
-                                   facts.incomplete))
+        obstacles.append(Obstacle(Opening.UNKNOWN, "headers of its units were not found",
+                                  facts.incomplete))
     return ModuleReport(
         feature.module.name,
         layer_states(feature, gates),
-        opens_alone(parts, uses, everything) if feature.units or parts else (),
+        opens_alone(parts, _uses(feature, facts), obstacles),
         tuple(gate.id for gate in gates),
         tuple(sorted({f.name for f in feature.functions})),
         feature.module.sources,
         feature.module.guessed,
+        any(gate.excludes_target and shuts(gate) for gate in gates),
     )
 
 
-def _counts(gate: Gate) -> bool:
-    """Library fallbacks for other hardware are no part of what a feature lacks."""
-    return gate.layer is not Layer.PREPROCESSOR or gate.severity is not Severity.INFO
+def shuts(gate: Gate) -> bool:
+    """True for a gate that decides whether a whole module is built for the target."""
+    return gate.rule in _SHUTS
+
+
+def counts(gate: Gate) -> bool:
+    """False for what says nothing about one feature: vendored code, and fallbacks."""
+    if gate.layer is not Layer.PREPROCESSOR:
+        return gate.effect is not Effect.ALTERNATIVE
+    lost = gate.effect in (Effect.SYNC, Effect.KERNEL_BODY)
+    return gate.severity is not Severity.INFO and (lost or not is_library(gate.location.path))
+
+
+def is_certain(gate: Gate, feature: Feature, facts: Facts, files: Files) -> bool:
+    """True when the module is known to come to the gate.
+
+    A kernel that a unit holds is launched by it; a device function, or a host
+    function of a header, only where some source of the module names it.
+    """
+    path = gate.location.path
+    if gate.effect is Effect.KERNEL_BODY or gate.layer in (Layer.PYTHON, Layer.BUILD, Layer.BINARY):
+        return True
+    if gate.layer is Layer.HOST and path in feature.module.sources:
+        return True
+    names = [name.rpartition("::")[2].encode() for name in gate.names]
+    if gate.layer is Layer.HOST:  # a constructor is named by its class
+        names = [name.split("::")[0].encode() for name in gate.names]
+    calls = re.compile(rb"\b(?:" + b"|".join(map(re.escape, names)) + rb")\b") if names else None
+    own = [p for p, reached in facts.reached.items()
+           if reached & feature.units and not is_library(p) and p != path]
+    return calls is None or any(calls.search(files.get(p).code) for p in own)
 
 
 def _uses(feature: Feature, facts: Facts) -> list[Use]:
@@ -117,7 +148,7 @@ def layer_states(feature: Feature, gates: Sequence[Gate]) -> tuple[LayerState, .
     states = []
     for layer in Layer:
         closed = [g for g in gates if g.layer is layer and g.excludes_target]
-        grave = [g for g in closed if _counts(g)]
+        grave = [g for g in closed if counts(g)]
         states.append(LayerState(layer, sum(g.count for g in grave), _words(layer, feature, grave)))
     return tuple(states)
 
@@ -140,9 +171,12 @@ def _words(layer: Layer, feature: Feature, closed: Sequence[Gate]) -> str:
     return "open"
 
 
-def with_module_cause(gate: Gate, evidence: tuple[Evidence, ...]) -> Gate:
-    """A module's Python gate whose cause the module's own sources show."""
-    if gate.cause is not Cause.UNKNOWN or not evidence:
+def with_module_cause(
+    gate: Gate, hardware: tuple[Evidence, ...], prebuilt: tuple[Evidence, ...]
+) -> Gate:
+    """A module's Python gate whose cause the module's own sources or flags show."""
+    if gate.cause is not Cause.UNKNOWN or not (hardware or prebuilt):
         return gate
-    return replace(gate, cause=Cause.HARDWARE, evidence=evidence,
-                   severity=causes.severity(gate.effect, Cause.HARDWARE))
+    cause = Cause.HARDWARE if hardware else Cause.BINARY
+    return replace(gate, cause=cause, evidence=hardware or prebuilt,
+                   severity=causes.severity(gate.effect, cause))

@@ -16,8 +16,14 @@ from patcher.profiles.base import JitModule
 from patcher.scan.files import Files
 from patcher.scan.walks import Facts, Walk
 
+LIBRARIES = ("/cutlass/", "/cccl/", "/spdlog/", "/cub/", "/thrust/")
 _SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc", ".inl")
 _MAX_HOST_BYTES = 4 << 20  # a generated kernel of that size holds no launcher
+
+
+def is_library(path: str) -> bool:
+    """True for vendored code that units of every target include."""
+    return any(part in path for part in LIBRARIES)
 
 
 def excludes(gate: Gate, targets: Sequence[Target], references: Sequence[Target]) -> bool:
@@ -34,19 +40,19 @@ def mark(gate: Gate, cause: Cause, evidence: tuple[Evidence, ...]) -> Gate:
 
 
 def python_layer(
-    found: Iterable[Gate], files: Files, targets: Sequence[Target], references: Sequence[Target]
+    found: Iterable[Gate], targets: Sequence[Target], references: Sequence[Target]
 ) -> list[Gate]:
-    """The Python gates that matter; the cause is that of a comment beside them, else unknown."""
+    """The Python gates that matter, with what stands beside them as the cause."""
+    from patcher.python.find import hardware_only
+
     gates = []
     for gate in found:
-        if not excludes(gate, targets, references):
-            continue
-        location = gate.location
-        comments = files.get(location.path).comments_above(location.end_line)
-        evidence = causes.intended(location.path, location.line, location.end_line, comments)
-        effect = Effect.FEATURE if gate.effect is Effect.UNKNOWN else gate.effect
-        gate = replace(gate, effect=effect)
-        gates.append(mark(gate, Cause.INTENDED if evidence else Cause.UNKNOWN, evidence))
+        if excludes(gate, targets, references):
+            cause, evidence = gate.cause, gate.evidence
+            if cause is Cause.HARDWARE and not hardware_only(gate, targets):
+                cause, evidence = Cause.UNKNOWN, ()
+            effect = Effect.FEATURE if gate.effect is Effect.UNKNOWN else gate.effect
+            gates.append(mark(replace(gate, effect=effect), cause, evidence))
     return gates
 
 
@@ -56,7 +62,7 @@ def host_layer(
     """Run-time checks in the sources that some unit reaches."""
     sources: dict[str, bytes] = {}
     for path in sorted(facts.reached):
-        if path.endswith(_SOURCES) and "/cutlass/include/" not in path:
+        if path.endswith(_SOURCES) and not is_library(path):
             data = files.get(path).data
             if len(data) <= _MAX_HOST_BYTES and host.worth_reading(data):
                 sources[path] = data
@@ -67,7 +73,7 @@ def host_layer(
             if excludes(gate, targets, references):
                 units = facts.reached[path]
                 gate = replace(gate, units=facts.paths(units), modules=facts.modules(units))
-                evidence = causes.prebuilt(path, data)
+                evidence = causes.prebuilt(path, files.get(path).code)
                 gates.append(mark(gate, Cause.BINARY if evidence else Cause.UNKNOWN, evidence))
     return gates
 

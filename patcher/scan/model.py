@@ -56,11 +56,7 @@ class ModuleReport:
     functions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     guessed: str = ""
-
-    @property
-    def closed(self) -> bool:
-        """True when a gate keeps the target out of the module as a whole."""
-        return any(state.closed for state in self.layers if state.layer is Layer.PYTHON)
+    closed: bool = False  # its list of architectures or its own flags leave the target out
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,9 @@ from patcher.scan.features import (
     Feature,
     hardware_of,
     own_gates,
+    prebuilt_of,
     report_of,
+    shuts,
     with_module_cause,
 )
 from patcher.scan.files import Files
@@ -37,7 +39,6 @@ from patcher.toolchain.model import Toolkit
 from patcher.tree import Tree
 
 _SEVERITIES = [Severity.CRITICAL, Severity.WARNING, Severity.INFO]
-LIBRARIES = ("/cutlass/", "/cccl/", "/spdlog/", "/cub/", "/thrust/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ class _Scan:
         from patcher.python.find import find_gates
 
         found = find_gates(self.package.tree, self.package.import_name)
-        return python_layer(found, self.files, self.targets, self.references)
+        return python_layer(found, self.targets, self.references)
 
     def _with_causes(
         self, python: list[Gate], features: Iterable[Feature], facts: Facts
@@ -142,11 +143,13 @@ class _Scan:
             own = own_gates(feature, python)
             if not own:
                 continue
-            evidence = hardware_of(feature, facts, self.files, self.targets[0], LIBRARIES)
+            hardware = hardware_of(feature, facts, self.files, self.targets[0])
+            prebuilt = prebuilt_of(feature)
             for gate in own:
                 known = table[gate.id]
                 modules = tuple(sorted({*known.modules, feature.module.name}))
-                table[gate.id] = replace(with_module_cause(known, evidence), modules=modules)
+                known = with_module_cause(known, hardware, prebuilt)
+                table[gate.id] = replace(known, modules=modules)
         return list(table.values())
 
     def _preprocessor(self, facts: Facts) -> list[Gate]:
@@ -179,7 +182,7 @@ class _Scan:
         if not self.options.wants(Layer.BUILD):
             return []
         shut = {name for gate in python for name in gate.modules
-                if gate.rule == "list-keyword" and gate.excludes_target}
+                if shuts(gate) and gate.excludes_target}
         named = {f.module.name: f.module for f in features}
         return build_layer(facts, named, frozenset(shut), self.targets[0], self._walk, self.files)
 
@@ -227,7 +230,8 @@ class _Scan:
 
     def _module(self, feature: Feature, gates: Sequence[Gate], facts: Facts) -> ModuleReport:
         name = feature.module.name
-        return report_of(feature, [g for g in gates if name in g.modules], self.units_of, facts)
+        own = [gate for gate in gates if name in gate.modules]
+        return report_of(feature, own, self.units_of, facts, self.files)
 
     def _notes(self, facts: Facts) -> Iterable[str]:
         paths = list(_headers(self.tree, self.package.import_name))
