@@ -116,7 +116,8 @@ class Staged:
     """A request against the journal and the disk: what to do, or why not.
 
     ``changed`` names, per package, the paths whose bytes change. ``blobs`` are
-    the contents that ``steps`` and the next journal refer to.
+    the contents that ``steps`` and the next journal refer to. ``warnings`` name
+    the files that somebody else had edited, one line each.
     """
 
     steps: tuple[Step, ...]

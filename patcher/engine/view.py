@@ -8,7 +8,7 @@ from pathlib import Path
 
 from patcher.edits import Edit
 from patcher.engine.inspect import Standing, inspect
-from patcher.engine.target import Target, writable_place
+from patcher.engine.target import Target, sha256, writable_place
 from patcher.journal import FileEntry, FileKey, Journal, Kind
 from patcher.state import StateHome
 from patcher.tree import Tree
@@ -25,6 +25,7 @@ class PackageView:
     home: StateHome
     journal: Journal
     target: Target
+    seen: dict[str, str] = field(default_factory=dict)  # hash of each base that was read
     _standings: dict[str, Standing] = field(default_factory=dict)
 
     def entry(self, path: str) -> FileEntry | None:
@@ -69,13 +70,18 @@ class PackageView:
         key = self.home.key(self.target.root)
         paths = [k.path for k in self.journal.files if k.root == key]
         entries = {path: entry for path in paths if (entry := self.entry(path)) is not None}
-        return BaseTree(self.target.tree, entries, self.home)
+        return BaseTree(self.target.tree, entries, self.home, self.seen)
 
 
 class BaseTree:
-    """A tree in which these files stand as their bases; everything else shows through."""
+    """A tree in which these files stand as their bases; everything else shows through.
 
-    def __init__(self, tree: Tree, entries: dict[str, FileEntry], home: StateHome) -> None:
+    ``seen`` takes the hash of what was first read, for a later check that nothing changed.
+    """
+
+    def __init__(self, tree: Tree, entries: dict[str, FileEntry], home: StateHome,
+                 seen: dict[str, str]) -> None:
+        self._seen = seen
         self._tree = tree
         self._home = home
         self._entries = entries
@@ -106,7 +112,10 @@ class BaseTree:
         entry = self._entries.get(path)
         if entry is not None and entry.base.sha256:
             return self._home.original(entry.base.sha256)
-        return self._tree.read(self._source(path))
+        data = self._tree.read(self._source(path))
+        if path not in self._seen:
+            self._seen[path] = sha256(data)
+        return data
 
     def names(self, folder: str) -> frozenset[str]:
         prefix = f"{folder}/" if folder else ""
