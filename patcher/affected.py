@@ -26,27 +26,27 @@ from patcher.toolchain.model import Toolkit
 
 @dataclass(frozen=True)
 class Installed:
-    """A package where it is installed, with its profile if it has one.
+    """A package where it is installed, with its profile.
 
     ``toolkit`` is asked for only when JIT modules are. ``reached`` names the
     modules that a header concerns, where a walk has found them.
     """
 
     package: Package
-    profile: Profile | None
+    profile: Profile
     toolkit: Callable[[], Toolkit]
     reached: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @cached_property
     def modules(self) -> tuple[JitModule, ...]:
-        """What the package compiles at run time; nothing without a profile."""
-        return tuple(self.profile.modules(self.package, self.toolkit())) if self.profile else ()
+        """What the package compiles at run time."""
+        return tuple(self.profile.modules(self.package, self.toolkit()))
 
     @cached_property
     def aot_folders(self) -> tuple[Path, ...]:
         """Where prebuilt modules are looked for, existing or not."""
-        folders = self.profile.aot_folders(self.package) if self.profile else []
-        return tuple(Path(self.package.root, folder) for folder in folders)
+        return tuple(Path(self.package.root, folder)
+                     for folder in self.profile.aot_folders(self.package))
 
     def subject(self, home: StateHome, journal: Journal) -> Subject:
         """What caches are asked about, as the disk and the journal are now."""

@@ -144,22 +144,23 @@ def _stale_in(module: Module, changed: Changed, lazy_until: str) -> Iterator[Cac
 
 
 def _stale_objects(module: Module, changed: Changed) -> dict[str, str]:
-    builds = {build.output: build for build in module.build.builds}
+    # by name: up to 0.5.3 outputs are relative to the folder above (jit/core.py, run_ninja)
+    builds = {os.path.basename(build.output): build for build in module.build.builds}
     reasons: dict[str, str] = {}
-    unrecorded: list[Build] = []
+    unrecorded: dict[str, Build] = {}
     for path in module.objects():
-        build = builds.get(path)
+        build = builds.get(os.path.basename(path))
         if (source := changed.match(module, module.deps.get(path, ()))) is not None:
             reasons[path] = f"built from {source}"
         elif build is not None and (build.is_host or path not in module.deps):
-            unrecorded.append(build)
-    for build in unrecorded:
+            unrecorded[path] = build
+    for path, build in unrecorded.items():
         folders = (*module.build.include, *module.build.system)
         reached = changed.includes.closure(build.inputs[0], folders)
         if (source := changed.match(module, reached.files)) is not None:
-            reasons[build.output] = f"may include {source}, which its dependency file leaves out"
+            reasons[path] = f"may include {source}, which its dependency file leaves out"
         elif reasons and not reached.complete:
-            reasons[build.output] = "an include of its source is a macro, so it may be concerned"
+            reasons[path] = "an include of its source is a macro, so it may be concerned"
     return reasons
 
 

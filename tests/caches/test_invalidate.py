@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,26 @@ def test_a_host_header_rebuilds_the_host_object_that_ninja_knows_nothing_of(
     assert workspace.build("toy") == set(), "g++ -MMD leaves -isystem headers out"
     invalidate(workspace, {HOST})
     assert workspace.build("toy") == {"binding.o", "toy.so"}
+
+
+def test_one_ninja_folder_for_all_modules(workspace: Workspace) -> None:
+    """0.5.3 runs ninja in cached_ops: one log for all modules, outputs relative to it."""
+    older = replace(workspace, version="0.5.3", shared=True)
+    for name in ("first", "second"):
+        older.module(name, [f"{CSRC}/uses_deep.cu", f"{CSRC}/binding.cpp"])
+        older.build(name)
+    assert not (older.ops / "first" / ".ninja_deps").exists()
+    older.write(DEEP, PATCHED)
+    done = [Path(a.path) for a in invalidate(older, {DEEP}) if "/0.5.3/" in a.path]
+    assert {(path.parent.name, path.name) for path in done} == {
+        (module, name) for module in ("first", "second") for name in (
+            "uses_deep.cuda.o", f"{module}.so")}
+    assert older.build("first") == {"uses_deep.cuda.o", "first.so"}
+    older.write(HOST, "#pragma once\ninline int host_value() { return 2; }\n")
+    with ModuleLocks(1) as locks:
+        both = subject(older, "d2", {DEEP: "d1", HOST: "d2"})
+        reconcile(both, frozenset({HOST}), older.environ, locks)
+    assert older.build("first") == {"binding.o", "first.so"}
 
 
 def test_deleting_the_library_alone_would_relink_the_stale_objects(workspace: Workspace) -> None:

@@ -44,6 +44,7 @@ class Workspace:
     ninja: Path
     version: str = "0.6.3"
     archs: str = "120a"
+    shared: bool = False  # as in 0.5.3: one ninja folder, outputs relative to it
 
     @property
     def environ(self) -> dict[str, str]:
@@ -102,9 +103,10 @@ class Workspace:
         for source in sources:
             path = (self.site / source).resolve()
             cuda = path.suffix == ".cu"
-            objects.append(str(folder / path.with_suffix(".cuda.o" if cuda else ".o").name))
+            name_of = path.with_suffix(".cuda.o" if cuda else ".o").name
+            objects.append(f"$name/{name_of}" if self.shared else str(folder / name_of))
             lines.append(f"build {objects[-1]}: {'cuda_compile' if cuda else 'compile'} {path}")
-        library = folder / f"{name}.so"
+        library = "$name/$name.so" if self.shared else folder / f"{name}.so"
         lines += ["", f"build {library}: link {' '.join(objects)}", f"default {library}", ""]
         return "\n".join(lines)
 
@@ -115,7 +117,8 @@ class Workspace:
         lock.parent.mkdir(exist_ok=True)
         lock.touch()
         before = times(folder)
-        subprocess.run([self.ninja, "-v", "-C", folder, "-f", folder / "build.ninja"],
+        where = folder.parent if self.shared else folder
+        subprocess.run([self.ninja, "-v", "-C", where, "-f", folder / "build.ninja"],
                        check=True, capture_output=True)
         after = times(folder)
         return {path for path, time in after.items() if before.get(path) != time}
