@@ -61,7 +61,7 @@ def find_environment(python: str | None = None, root: str | None = None) -> Envi
         place = Path(os.path.abspath(folder))
         return Environment(None, (place,), None, f"--root {root}", root=place)
     if python is not None:
-        return _environment(Path(python), f"--python {python}")
+        return _with_pythonpath(_environment(Path(python), f"--python {python}"))
     notes: list[str] = []
     for path, reason in _candidates():
         try:
@@ -69,7 +69,7 @@ def find_environment(python: str | None = None, root: str | None = None) -> Envi
         except InputError as error:
             notes.append(f"{reason}: {error}")
             continue
-        return _with_notes(found, notes)
+        return _with_pythonpath(replace(found, notes=(*notes, *found.notes)))
     raise InputError("no Python environment found", next_step="name one with --python or --root")
 
 
@@ -100,8 +100,15 @@ def _candidates() -> Iterator[tuple[Path, str]]:
     yield Path(sys.executable), "the interpreter that runs sm-patch"
 
 
-def _with_notes(environment: Environment, notes: list[str]) -> Environment:
-    return replace(environment, notes=(*notes, *environment.notes)) if notes else environment
+def _with_pythonpath(environment: Environment) -> Environment:
+    """PYTHONPATH comes before site-packages; a server started from here would see it too."""
+    listed = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    folders = [Path(os.path.abspath(entry)) for entry in listed if entry and Path(entry).is_dir()]
+    if not folders:
+        return environment
+    path = tuple(dict.fromkeys([*folders, *environment.site_packages]))
+    note = f"PYTHONPATH puts {', '.join(map(str, folders))} first"
+    return replace(environment, site_packages=path, notes=(*environment.notes, note))
 
 
 def _environment(path: Path, reason: str) -> Environment:

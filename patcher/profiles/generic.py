@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patcher.arch import Capability, Target, target
 from patcher.cuda.model import TranslationUnit
 from patcher.package.model import Package
 from patcher.profiles.base import JitModule, PublicFunction, Resolved
@@ -14,8 +15,6 @@ from patcher.tree import Tree, walk
 
 if TYPE_CHECKING:
     from patcher.toolchain.model import Toolkit
-
-from patcher.arch import Capability, Target, target
 
 _INCLUDE_NAMES = ("include", "csrc", "src", "inc")
 _HEADERS = (".h", ".hpp", ".cuh", ".inl")
@@ -87,7 +86,7 @@ def _include_folders(tree: Tree, top: str) -> list[str]:
                 if name in _INCLUDE_NAMES and _has_headers(tree, path):
                     found.append(path)
         level = following
-    return [*found, top or "."] if top else found
+    return [*found, top] if top else found
 
 
 def _has_headers(tree: Tree, folder: str) -> bool:

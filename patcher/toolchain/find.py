@@ -21,6 +21,7 @@ _CUDA_H = re.compile(rb"#define\s+(?:CUDA_VERSION|CUDART_VERSION)\s+(\d+)")
 _JSON = re.compile(rb'"cuda"\s*:\s*\{[^}]*?"version"\s*:\s*"(\d+\.\d+)')
 _TOOL = re.compile(rb"release \d+\.\d+, V(\d+\.\d+\.\d+)")
 _WRAPPED = re.compile(rb"(/[\w./+-]*/nvcc)\b")
+_SHARED = re.compile(r"cu\d+$")
 _WRAPPER_BYTES = 8192
 __all__ = ["DEFAULT_VERSION", "HostCompiler", "Toolkit", "find_toolkit", "toolkit_at"]
 
@@ -97,12 +98,15 @@ def _include(root: Path, where: str) -> Path:
 
 
 def _split_wheels(root: Path) -> list[Path]:
-    """Include folders of sibling wheels; before CUDA 13 each library has its own folder."""
+    """Include folders of sibling wheels: before CUDA 13 each library has a folder of its own.
+
+    From cu13 on all share one, and what lies beside it belongs to another release.
+    """
     home = root.parent
-    if home.name != "nvidia":
+    if home.name != "nvidia" or _SHARED.match(root.name):
         return []
-    return sorted(f for f in home.glob("*/include") if f != root / "include" and (
-        not re.match(r"cu\d+$", f.parent.name)))
+    return sorted(f for f in home.glob("*/include")
+                  if f.parent != root and not _SHARED.match(f.parent.name))
 
 
 def _header_version(include: Path) -> str:
