@@ -147,7 +147,7 @@ def _value(tokens: list[Token], scope: WorldScope) -> bool | frozenset[str]:
 
 
 def computed_include(text: str, scope: WorldScope) -> str:
-    """An include made by macros, in the scope's world: ``<name>`` or ``"name"``, or what came out."""
+    """An include made by macros, in the scope's world: ``<name>``, ``"name"`` or what came out."""
     expanded = Expander(scope).expand(plain(tokenise(text)), condition=False)
     words = [word for word, _ in expanded if word]
     spelled = "".join(words).strip()

@@ -143,7 +143,7 @@ def _render(node: Node) -> str:
         return " ".join([_nested(node[1]), "?", _nested(node[2]), ":", _nested(node[3])])
     if kind == ",":
         return f"{_nested(node[1])}, {_nested(node[2])}"
-    return kind + _nested(node[1])
+    return f"{kind}{_nested(node[1])}"
 
 
 def _nested(node: Node) -> str:

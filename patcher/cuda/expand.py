@@ -7,7 +7,6 @@ expanded in it any more. What a name stands for is asked of a ``Scope``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Protocol
 
 from patcher.cuda.expression import Malformed, OpenToken, TooComplex
@@ -297,8 +296,8 @@ def _strip(tokens: list[Token]) -> list[Token]:
 
 
 def _stringify(tokens: list[Token]) -> str:
-    escape: Callable[[str], str] = lambda text: _QUOTED.sub(r"\\\g<0>", text)
-    return '"' + "".join(escape(t) if t[-1:] in "\"'" else t for t, _ in tokens) + '"'
+    texts = (text for text, _ in tokens)
+    return '"' + "".join(_QUOTED.sub(r"\\\g<0>", t) if t[-1:] in "\"'" else t for t in texts) + '"'
 
 
 def _paste(out: list[Token], right: list[Token]) -> None:

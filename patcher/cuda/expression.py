@@ -21,8 +21,8 @@ _LEVEL = {op: level for level, ops in enumerate(_LEVELS) for op in ops}
 _NUMBER = re.compile(r"(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|(0[0-7]*)|([1-9][0-9]*))"
                      r"(?i:(u?)(?:ll|l|z)?|(?:ll|l|z)(u))\Z")
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11, "e": 27, "0": 0}
-_CHARACTER = re.compile(r"\\(?:x([0-9a-fA-F]+)|([0-7]{1,3})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))"
-                        r"|([^\\])", re.S)
+_CHARACTER = re.compile(
+    r"\\(?:x([0-9a-fA-F]+)|([0-7]{1,3})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))|([^\\])", re.S)
 _WRAP = 1 << 64
 
 
@@ -275,7 +275,7 @@ def _arithmetic(operator: str, left: tuple[int, bool], right: tuple[int, bool]) 
         return int(_COMPARE[operator](a, b)), False
     if operator in "/%":
         if not b:
-            raise Malformed("division by zero")
+            return left  # an error in gcc, which goes on with the dividend
         quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
         return _fit(quotient if operator == "/" else a - b * quotient, unsigned)
     return _fit(_COMPUTE[operator](a, b), unsigned)

@@ -36,11 +36,10 @@ _WORD = re.compile(rf"(?:#|%:)(?:{_WS}{_BLOCK})*{_WS}([A-Za-z_]\w*)")
 _BLANK = re.compile(rf"(?:{_WS}{_BLOCK})*{_WS}\Z")
 _HEADER = re.compile(rf"(?:{_WS}{_BLOCK})*{_WS}(<[^>\n]*>|\"[^\"\n]*\")")
 _EDGE = " \t\f\v\r\0\n"
-KEPT = frozenset(
-    "if ifdef ifndef elif elifdef elifndef else endif include include_next import"
-    " define undef pragma error".split()
-)
-CONDITIONAL = frozenset("if ifdef ifndef elif elifdef elifndef else endif".split())
+CONDITIONAL = frozenset(
+    ("if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif"))
+KEPT = CONDITIONAL.union(
+    ("include", "include_next", "import", "define", "undef", "pragma", "error"))
 
 
 class Directive(NamedTuple):

@@ -102,7 +102,7 @@ class UnitReport:
     def chain(self, path: str) -> tuple[str, ...]:
         """One shortest include chain to ``path``, unit first; empty when it is not reached."""
         roots = [self.unit.path, *self.includes.get("", ())]
-        origin: dict[str, str] = {root: "" for root in roots}
+        origin: dict[str, str] = dict.fromkeys(roots, "")
         front = list(origin)
         while front and path not in origin:
             following: list[str] = []

@@ -96,8 +96,9 @@ class ToolkitMacros:
     def nvcc_macros(self) -> dict[str, str]:
         """What nvcc passes in every pass; the build number is that of the last measured patch."""
         data = _nvcc_data()
-        major, minor = (self.version.split(".") + ["0"])[:2]
-        build = (self.version.split(".") + ["", ""])[2] or data["builds"].get(f"{major}.{minor}", "0")
+        major, _, rest = self.version.partition(".")
+        minor, _, build = (rest or "0").partition(".")
+        build = build or data["builds"].get(f"{major}.{minor}", "0")
         macros = dict(data["always"])
         if int(major) >= 13:
             macros |= data["since_13"]
@@ -114,7 +115,7 @@ def _split(name: str) -> tuple[str, str | None]:
 def base_table(configuration: Configuration, toolkit: ToolkitMacros, values: Values,
                ) -> dict[str, Value]:
     """Every name defined before the first line, in all worlds."""
-    table: dict[str, Value] = {name: BUILTIN for name in BUILTINS}
+    table: dict[str, Value] = dict.fromkeys(BUILTINS, BUILTIN)
     plain = toolkit.host_macros(configuration.std) | toolkit.nvcc_macros()
     for full, body in plain.items():
         name, parameters = _split(full)

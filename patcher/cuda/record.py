@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from patcher.cuda.includes import Found, Lookup, SearchPath
 from patcher.cuda.model import Missing
+from patcher.cuda.state import Table
 from patcher.cuda.values import Value
 
 REMEMBERED = 16  # records per file and mask
@@ -17,7 +18,7 @@ ArmRow = tuple[int, int, int, int, tuple[str, ...]]
 @dataclass(slots=True)
 class Record:
     """Filled while the file is walked. ``ladders`` pairs the arms with whether any of their
-    conditions tells worlds apart or is unknown; ``children`` are the records of what it included."""
+    conditions tells worlds apart or is unknown; ``children`` are those of its includes."""
 
     path: str
     worlds: int
@@ -29,6 +30,7 @@ class Record:
     warnings: list[str] = field(default_factory=list)
     lookups: list[tuple[Lookup, Found | None]] = field(default_factory=list)
     repeatable: bool = True
+    lost: int = 0  # worlds that missed a header here or below
     reads: tuple[tuple[str, Value], ...] = ()
     writes: dict[str, Value] = field(default_factory=dict)
     _valid_in: dict[int, bool] = field(default_factory=dict)
@@ -62,8 +64,10 @@ class Memo:
         self._records: dict[object, list[Record]] = {}
         self.hits = 0
 
-    def find(self, key: object, table: dict[str, Value], search: SearchPath) -> Record | None:
+    def find(self, key: object, table: Table, search: SearchPath) -> Record | None:
         for record in self._records.get(key, ()):
+            if record.lost & ~table.open_worlds:
+                continue  # replaying it would not open the names that it opened
             for name, value in record.reads:
                 if table[name] is not value:
                     break

@@ -35,17 +35,17 @@ class Table(dict[str, "Value"]):
         super().__init__(base)
         self._values = values
         self._known: frozenset[str] | None = None
-        self._open_worlds = 0
+        self.open_worlds = 0  # those that missed a header
         self._assumed: dict[str, Value] = {}
 
     def __missing__(self, name: str) -> Value:
-        value = self[name] = self._absent(name) if self._open_worlds else None
+        value = self[name] = self._absent(name) if self.open_worlds else None
         return value
 
     def _absent(self, name: str) -> Value:
         if self._known is None or name in self._known or _COMPILERS_OWN.match(name):
             return None
-        value = self._values.blend(self._values.open((name,)), None, self._open_worlds)
+        value = self._values.blend(self._values.open((name,)), None, self.open_worlds)
         self._assumed[name] = value
         return value
 
@@ -58,16 +58,17 @@ class Table(dict[str, "Value"]):
         """The names that were read as open because of a missing header."""
         return frozenset(self._assumed)
 
-    def lose(self, worlds: int) -> bool:
-        """A header was missing in these worlds; True when that changes the table."""
-        if self._known is None or not worlds & ~self._open_worlds:
-            return False
-        self._open_worlds |= worlds
+    def lose(self, worlds: int) -> None:
+        """A header was missing in these worlds."""
+        if not worlds & ~self.open_worlds:
+            return
+        self.open_worlds |= worlds
+        if self._known is None:
+            return
         assumed, self._assumed = self._assumed, {}
         for name, value in list(self.items()):
             if value is None or (name in assumed and assumed[name] is value):
                 self[name] = self._absent(name)
-        return True
 
 
 class State:

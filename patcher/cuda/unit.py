@@ -23,6 +23,7 @@ MAX_ROWS = 20_000_000  # rows walked for one unit; real ones stay below one mill
 
 _IF, _ELIF, _END, _DEFINE, _UNDEF = int(Op.IF), int(Op.ELIF), int(Op.END), int(Op.DEFINE), int(
     Op.UNDEF)
+_ARM = (_IF, _ELIF)
 _INCLUDE, _ONCE, _PUSH = int(Op.INCLUDE), int(Op.ONCE), int(Op.PUSH)
 
 
@@ -90,6 +91,7 @@ class UnitWalk:
         record = self._memo.find(key, state.table, self._search)
         if record is not None:
             self._record.children.append(record)
+            self._record.lost |= record.lost
             state.note(record.reads)
             state.replay(record.writes)
             return
@@ -105,6 +107,7 @@ class UnitWalk:
         self._record, self._found, self.line, state.reads, state.writes = outer
         self._record.children.append(record)
         self._record.repeatable &= record.repeatable
+        self._record.lost |= record.lost
         if record.repeatable:
             self._memo.keep(key, record)
         state.note(record.reads)
@@ -132,7 +135,7 @@ class UnitWalk:
             op = row[0]
             if op == _DEFINE:
                 write(row[2], row[3], live)
-            elif op == _IF or op == _ELIF:
+            elif op in _ARM:
                 if op == _IF:
                     stack.append(LadderWalk(state, self._values, live, maybe, names))
                 ladder = stack[-1]
@@ -226,8 +229,8 @@ class UnitWalk:
 
     def _lose(self, include: str, worlds: int) -> None:
         self._record.missing.append(Missing(include, self._found.path, self.line))
-        if self._state.table.lose(worlds):
-            self._record.repeatable = False
+        self._record.lost |= worlds
+        self._state.table.lose(worlds)
 
 
 def _visited(value: Value) -> int:

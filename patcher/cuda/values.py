@@ -13,7 +13,6 @@ from patcher.arch import ALL_BITS
 from patcher.cuda.tokens import SPACES, Tokens, tokenise
 
 
-
 class Macro:
     """A macro's definition; ``parameters`` is None for an object-like one."""
 

@@ -13,14 +13,15 @@ from pathlib import Path
 
 STANDARDS = ("c++11", "c++14", "c++17", "c++20", "c++23")
 BASE = "c++17"
-_ATTRIBUTES = """abi_tag access alias aligned alloc_size always_inline artificial assume
-assume_aligned carries_dependency cold const constructor deprecated destructor diagnose_if
-enable_if error fallthrough flatten format gnu_inline hot init_priority leaf likely malloc
-maybe_unused may_alias mode musttail no_icf no_instrument_function no_sanitize
-no_sanitize_address no_stack_protector no_unique_address nodebug nodiscard noinline nonnull
-noreturn nothrow noipa nvcc optimize packed pure returns_nonnull section sentinel
-trivial_abi type_visibility unlikely unused used vector_size visibility warn_unused_result
-weak weakref host device global vectorcall""".split()
+_ATTRIBUTES = re.findall(r"\w+", """
+abi_tag access alias aligned alloc_size always_inline artificial assume assume_aligned
+carries_dependency cold const constructor deprecated destructor diagnose_if enable_if error
+fallthrough flatten format gnu_inline hot init_priority leaf likely malloc maybe_unused
+may_alias mode musttail no_icf no_instrument_function no_sanitize no_sanitize_address
+no_stack_protector no_unique_address nodebug nodiscard noinline nonnull noreturn nothrow noipa
+nvcc optimize packed pure returns_nonnull section sentinel trivial_abi type_visibility unlikely
+unused used vector_size visibility warn_unused_result weak weakref host device global vectorcall
+""")
 _SCOPES = ("gnu", "clang", "msvc", "nv", "omp", "_Clang")
 
 
@@ -60,10 +61,11 @@ def builtin_names(compiler: str) -> list[str]:
     """Every identifier in the compiler itself that could be a builtin's name."""
     binary = subprocess.run([compiler, "-print-prog-name=cc1plus"], capture_output=True,
                             text=True, check=True).stdout.strip()
-    words = set(re.findall(rb"(?<![\w.])_*[a-z][A-Za-z0-9_]{2,60}(?=\0)", Path(binary).read_bytes()))
+    content = Path(binary).read_bytes()
+    words = set(re.findall(rb"(?<![\w.])_*[a-z][A-Za-z0-9_]{2,60}(?=\0)", content))
     plain = {w.decode() for w in words}
     names = plain | {f"__builtin_{w}" for w in plain if not w.startswith("_")}
-    names |= {w for w in re.findall(r"__\w+", Path(binary).read_bytes().decode("latin-1"))}
+    names |= set(re.findall(r"__\w+", content.decode("latin-1")))
     return sorted(n for n in names if n.isidentifier() and n.isascii())
 
 

@@ -24,7 +24,8 @@ from patcher.cuda.model import UNREACHED, Configuration, Context, TranslationUni
 from patcher.cuda.walk import Walker
 from patcher.tree import FolderTree
 
-WORLDS = ("host", "sm_80", "sm_90a", "sm_100a", "sm_103a", "sm_120", "sm_120a", "sm_120f", "sm_121a")
+WORLDS = ("host", "sm_80", "sm_90a", "sm_100a", "sm_103a", "sm_120", "sm_120a", "sm_120f",
+          "sm_121a")
 MARK = "sm_patch_mark_"
 _LINE = re.compile(r'^# (\d+) "((?:[^"\\]|\\.)*)"')
 _MARK = re.compile(MARK + r"(\d+)")
@@ -79,16 +80,32 @@ def shadow(root: Path, folders: Iterable[str], into: Path) -> None:
             there.mkdir(parents=True, exist_ok=True)
             for name in names:
                 data = (Path(here) / name).read_bytes()
-                (there / name).write_bytes(mark(data) if b"#" in data else data)
+                (there / name).write_bytes(mark(data))
                 os.utime(there / name, (1, 1))
+
+
+@cache
+def _dry_run(flags: tuple[str, ...], std: str, world: str) -> list[str]:
+    gencode = target("sm_75" if world == "host" else world).gencode
+    run = subprocess.run(["nvcc", "--dryrun", f"-std={std}", *flags, gencode, "-c", "unit.cu"],
+                         capture_output=True, text=True, check=True)
+    wanted = ".cpp4.ii" if world == "host" else ".cpp1.ii"
+    line = next(s for s in run.stderr.splitlines() if "gcc" in s and wanted in s)
+    command = shlex.split(line.removeprefix("#$ "))
+    return command[: command.index("unit.cu")]
 
 
 @dataclass(frozen=True)
 class Oracle:
-    """Preprocesses units below ``root``, which holds what the configuration's relative paths name."""
+    """Preprocesses units below ``root``, where the configuration's relative paths lead.
+
+    ``as_written`` leaves the text alone: a macro that drops its argument must not drop the
+    marker in it. (gcc knows no ``%:`` then.)
+    """
 
     root: Path
     configuration: Configuration
+    as_written: bool = False
 
     def commands(self, unit: str, world: str) -> list[str]:
         """The preprocessor call of nvcc for that world's pass."""
@@ -97,21 +114,13 @@ class Oracle:
         for folder in self.configuration.system:
             flags += ["-isystem", folder] if folder not in own else []
         flags += [f"-D{n}={v}" for n, v in self.configuration.defines]
-        gencode = target("sm_75" if world == "host" else world).gencode
-        run = subprocess.run(
-            ["nvcc", "--dryrun", f"-std={self.configuration.std}", *flags, gencode, "-c", unit,
-             "-o", "x.o"], cwd=self.root, capture_output=True, text=True, check=True)
-        wanted = ".cpp4.ii" if world == "host" else ".cpp1.ii"
-        line = next(s for s in run.stderr.splitlines() if "gcc" in s and wanted in s)
-        command = shlex.split(line.removeprefix("#$ "))
-        return command[: command.index("-o")]
+        call = _dry_run(tuple(flags), self.configuration.std, world)
+        return [*call, *(["-fdirectives-only"] if self.as_written else []), unit]
 
     def preprocess(self, unit: str, world: str) -> str:
         """The text that the compiler proper sees; errors of the source do not end it."""
-        command = [w for w in self.commands(unit, world) if not w.startswith("-D__CUDA_ARCH_LIST__")]
-        arch_list = "750,800" if world == "host" else str(target(world).number * 10)
-        command.insert(1, f"-D__CUDA_ARCH_LIST__={arch_list}")
-        run = subprocess.run(command, cwd=self.root, capture_output=True, check=False)
+        run = subprocess.run(self.commands(unit, world), cwd=self.root, capture_output=True,
+                             check=False)
         return run.stdout.decode("latin-1")
 
     def marks(self, unit: str, world: str) -> tuple[Marks, set[str]]:
@@ -179,8 +188,8 @@ def disagreements(tree: FolderTree, oracle: Oracle, unit: str, world: str, repor
     for path in inside:
         mine_only = ours.get(path, set()) - marks.get(path, set())
         real_only = marks.get(path, set()) - ours.get(path, set())
-        found += [f"{world}: {path}:{n}: only the walker compiles this" for n in sorted(mine_only)]
-        found += [f"{world}: {path}:{n}: only the compiler compiles this" for n in sorted(real_only)]
+        for who, lines in (("walker", mine_only), ("compiler", real_only)):
+            found += [f"{world}: {path}:{n}: only the {who} compiles this" for n in sorted(lines)]
     return found
 
 
