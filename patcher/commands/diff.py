@@ -40,7 +40,7 @@ def command(settings: Settings, patchsets: tuple[str, ...]) -> Exit:
     planner = Planner(settings, environment, session.view)
     plan = planner.plan(wanted)
     text = "" if plan.refused else diff(plan, planner)
-    for line in lines(plan, "diff"):
+    for line in (*dict.fromkeys(planner.notes), *lines(plan, "diff")):
         click.echo(line, err=True)
     if settings.format == "json":
         staged = session.stage(planner.engine_request(plan), planner.targets)

@@ -15,7 +15,7 @@ from patcher.package.model import Environment, Package
 from patcher.patchset.load import load_patchset
 from patcher.plan import GroupPlan, Plan, Request, State, Subject, plan
 from patcher.preview import refuse_clashes
-from patcher.profiles import profile_of
+from patcher.profiles import profile_for
 from patcher.toolchain.find import find_toolkit
 
 
@@ -52,19 +52,23 @@ class Planner:
         self._state_of = state_of
         self._toolkit = find_toolkit(settings.cuda, environment)
         self._subjects: dict[str, Subject] = {}
+        self.notes: list[str] = []  # what was assumed on the way
 
     def __call__(self, name: str) -> Subject:
         if name not in self._subjects:
             package = find_package(name, self._environment)
             self._subjects[name] = Subject(
                 package, self._state_of(package), lambda: self._target(package),
-                profile_of(package), self._toolkit)
+                profile_for(package), self._toolkit)
         return self._subjects[name]
 
     def _target(self, package: Package) -> ArchSet:
-        profile, target = profile_of(package), EMPTY
+        profile, target = profile_for(package), EMPTY
         for device in self._settings.arch:
-            target |= ArchSet.of(profile.resolve_target(device, package, self._toolkit).target)
+            found = profile.resolve_target(device, package, self._toolkit)
+            if found.assumed:
+                self.notes.append(f"assumed target {found.target}: {found.reason}")
+            target |= ArchSet.of(found.target)
         return target
 
     def plan(self, wanted: Sequence[Request]) -> Plan:

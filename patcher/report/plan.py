@@ -51,7 +51,7 @@ def _group(group: GroupPlan, effective: str | None) -> dict[str, Any]:
         "effective": effective or "unknown", "warning": group.group.warning,
         "patches": [{"id": patch.id, "outcome": patch.outcome.value, "reason": patch.reason,
                      "files": list(patch.files), "asked": patch.asked.names,
-                     "effective": patch.effective.names} for patch in group.patches],
+                     "effective_set": patch.effective.names} for patch in group.patches],
     }
 
 
