@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from patcher.gates import Cause, Gate, Layer, Severity
+from patcher.scan.layers import SHUTTING_RULES, is_library
 from patcher.scan.model import ModuleReport, Opening, OpensAlone, Report
 
 WIDTH = 80
 _ORDER = [Severity.CRITICAL, Severity.WARNING, Severity.INFO]
-_SHARED = "(no module)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,45 @@ class Style:
 def render_text(report: Report, style: Style | None = None) -> str:
     """The whole report as text that ends with a newline."""
     style = style or Style()
+    view = _View(report, style)
     lines = [*_wrap(headline(report)), *_context(report), ""]
-    for module in report.modules:
-        lines += _module(report, module, style)
-    lines += _rest(report, style)
+    full = [module for module in report.modules if view.matters(module)]
+    for module in full:
+        lines += _module(view, module)
+    lines += _closed(view, [m for m in report.modules if m.closed and m not in full])
+    lines += _shared(view)
+    lines += _loose(view)
     lines += [line for note in report.notes for line in _wrap(note, "note: ")]
     lines += _missing(report)
     lines += [line for text in report.warnings for line in _wrap(text, "warning: ")]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+class _View:
+    """Which gates are shown where."""
+
+    def __init__(self, report: Report, style: Style) -> None:
+        self.report, self.style = report, style
+        self.by_id = {gate.id: gate for gate in report.findings}
+
+    def own(self, module: ModuleReport) -> list[Gate]:
+        """A module's gates that are not shown once for many modules."""
+        found = [self.by_id[i] for i in module.gates if i in self.by_id]
+        return [gate for gate in found if not self.is_shared(gate) and self.is_shown(gate)]
+
+    def matters(self, module: ModuleReport) -> bool:
+        """True for a module that deserves a section of its own."""
+        own = self.own(module)
+        return any(g.opened_by or g.severity is Severity.CRITICAL for g in own) or (
+            self.style.all and bool(own)
+        )
+
+    def is_shared(self, gate: Gate) -> bool:
+        source = gate.layer in (Layer.PREPROCESSOR, Layer.HOST)
+        return source and len(gate.modules) != 1
+
+    def is_shown(self, gate: Gate) -> bool:
+        return self.style.all or gate.severity is not Severity.INFO
 
 
 def headline(report: Report) -> str:
@@ -81,21 +112,80 @@ def _context(report: Report) -> Iterator[str]:
     yield from _wrap(f"{counts}; {cuda}; compared with {references}")
 
 
-def _module(report: Report, module: ModuleReport, style: Style) -> Iterator[str]:
-    wanted = set(module.gates)
-    gates = [gate for gate in report.findings if gate.id in wanted]
-    shown = [gate for gate in gates if style.all or gate.severity is not Severity.INFO]
-    if not gates or (not shown and not module.closed):
-        return
+def _module(view: _View, module: ModuleReport) -> Iterator[str]:
+    gates = view.own(module)
     worst = min((gate.severity for gate in gates), key=_ORDER.index)
     opened = sorted({gate.opened_by for gate in gates if gate.opened_by})
-    yield f"{module.name or _SHARED}  [{worst.value}]" + "".join(f"  {name}" for name in opened)
+    yield f"{module.name}  [{worst.value}]" + "".join(f"  {name}" for name in opened)
     for state in module.layers:
         yield from _wrap(state.summary, f"  {state.layer.value:<13} ")
-    for gate in sorted(shown or gates, key=lambda g: _ORDER.index(g.severity)):
-        yield from _gate(report, gate, style)
+    for gate in sorted(gates, key=lambda g: _ORDER.index(g.severity)):
+        yield from _gate(view.report, gate, view.style)
     for row in module.opens_alone:
-        yield from _alone(report, row)
+        if row.gate in {gate.id for gate in gates}:
+            yield from _alone(view.report, row)
+    if module.guessed:
+        yield from _wrap(module.guessed, "  not exact: ")
+    yield ""
+
+
+def _closed(view: _View, modules: Sequence[ModuleReport]) -> Iterator[str]:
+    """Modules that stay closed, one line each with the reason."""
+    if not modules:
+        return
+    yield "Closed, and no shipped group opens them"
+    for module in modules:
+        gates = [view.by_id[i] for i in module.gates if i in view.by_id]
+        gate = min(gates, key=lambda g: (g.rule not in SHUTTING_RULES, g.location.path))
+        yield from _wrap(f"{module.name}: {reason(gate)}; {place(gate)} {gate.condition}", "  ")
+    yield ""
+
+
+def reason(gate: Gate) -> str:
+    """Why a gate stays closed, with the first piece of evidence."""
+    if not gate.evidence:
+        return f"cause {gate.cause.value}"
+    first = gate.evidence[0]
+    text = first.text if len(first.text) < 160 else first.text[:157] + "..."
+    return f"{gate.cause.value} ({first.path}:{first.line} {text})"
+
+
+def _shared(view: _View) -> Iterator[str]:
+    """C++ gates in code of several modules, or of none: one line per family."""
+    found = [g for g in view.report.findings if view.is_shared(g) and view.is_shown(g)]
+    own = [g for g in found if view.style.all or not is_library(g.location.path)]
+    if own:
+        yield "In code that several modules share, or none is known to use"
+        for family in families(own):
+            yield from _family(view.report, family, view.style)
+        yield ""
+    rest = len(found) - len(own)
+    quiet = sum(g.count for g in view.report.findings if not view.is_shown(g))
+    if rest or quiet:
+        yield from _wrap(
+            f"not shown: {quiet} gates that hardware, intent or an alternative explains, and "
+            f"{rest} rows in vendored libraries (--all)")
+        yield ""
+
+
+def _loose(view: _View) -> Iterator[str]:
+    """Python gates of no module, by file."""
+    found = [g for g in view.report.findings
+             if not g.modules and g.layer in (Layer.PYTHON, Layer.BUILD) and view.is_shown(g)]
+    if not found:
+        return
+    yield "Checks in Python outside the build of a module"
+    by_file: dict[str, list[Gate]] = {}
+    for gate in found:
+        by_file.setdefault(gate.location.path, []).append(gate)
+    for path, gates in sorted(by_file.items()):
+        if view.style.all or view.style.expand:
+            for gate in gates:
+                yield from _gate(view.report, gate, view.style)
+        else:
+            lines = ", ".join(str(g.location.line) for g in gates)
+            opened = sorted({g.opened_by for g in gates if g.opened_by})
+            yield from _wrap(f"{path}: {lines}" + "".join(f"; opened by {o}" for o in opened), "  ")
     yield ""
 
 
@@ -145,22 +235,6 @@ def _alone(report: Report, row: OpensAlone) -> Iterator[str]:
     yield from _wrap(
         f"opening {gate.location.path}:{gate.location.line} alone: {functions}: "
         f"{row.result.value} ({row.why})", "    ! " if row.result is not Opening.OK else "    = ")
-
-
-def _rest(report: Report, style: Style) -> Iterator[str]:
-    """Findings of no module, by family; and how many rows of information there are."""
-    grouped = {identifier for module in report.modules for identifier in module.gates}
-    loose = [gate for gate in report.findings if gate.id not in grouped]
-    shown = [gate for gate in loose if style.all or gate.severity is not Severity.INFO]
-    if shown:
-        yield "Outside any module"
-        for family in families(shown):
-            yield from _family(report, family, style)
-        yield ""
-    quiet = sum(gate.count for gate in report.findings if gate.severity is Severity.INFO)
-    if quiet and not style.all:
-        yield from _wrap(f"{quiet} gates are closed by hardware, on purpose, or have an "
-                         "alternative; --all shows them")
 
 
 def families(gates: Iterable[Gate]) -> list[list[Gate]]:

@@ -14,8 +14,8 @@ from patcher.gates import Cause, Effect, Evidence, Gate, Layer
 from patcher.scan.model import Opening, OpensAlone
 
 _ALL = -1  # as a set of units: every one of them
-_REFUSES = frozenset({Layer.PYTHON})
-_REFUSING_RULES = frozenset({"PY-GENCODE"})  # flags that name other targets only
+# Before the build, or before the function's first line; other checks stand under conditions.
+_REFUSING_RULES = frozenset({"PY-MAJORS", "PY-GENCODE", "PY-DECORATOR", "PY-BACKENDS"})
 _RANK = list(Opening)  # worst first
 _EFFECTS = {
     Effect.KERNEL_BODY: (Opening.HOLLOW, "its kernel is launched, but the body is compiled away"),
@@ -30,23 +30,30 @@ _EFFECTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A closed gate of a feature, and the units (bits by number) it is in.
-
-    ``certain`` is False when it is in the units' text, but perhaps never called.
-    """
-
-    gate: Gate
-    units: int = _ALL
-    certain: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Use:
     """A public function and the units its calls lead to; ``_ALL`` when not followed."""
 
     name: str
     units: int = _ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A closed gate of a feature, and the units (bits by number) it is in.
+
+    ``certain`` is False when it is in the units' text, but perhaps never called.
+    ``functions`` are those that a check stands in, empty for a gate before all.
+    """
+
+    gate: Gate
+    units: int = _ALL
+    certain: bool = True
+    functions: tuple[str, ...] = ()
+
+    def concerns(self, use: Use) -> bool:
+        if self.functions:
+            return use.name in self.functions
+        return bool(self.units & use.units)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,7 @@ def opens_alone(
     rows: list[OpensAlone] = []
     for part in parts:
         remaining = [other for other in parts if other is not part]
-        concerned = [use for use in uses if use.units & part.units] or [Use("")]
+        concerned = [use for use in uses if part.concerns(use)] or [Use("")]
         grouped: dict[_Outcome, list[str]] = {}
         for use in concerned:
             outcome = _outcome(use, remaining, obstacles)
@@ -90,9 +97,9 @@ def _outcome(use: Use, remaining: Iterable[Part], obstacles: Sequence[Obstacle])
     """The worst of what the remaining gates do to one function."""
     outcomes: list[_Outcome] = []
     for part in remaining:
-        if not part.units & use.units:
+        if not part.concerns(use):
             continue
-        if part.gate.layer in _REFUSES or part.gate.rule in _REFUSING_RULES:
+        if part.gate.rule in _REFUSING_RULES:
             return _Outcome(Opening.OK, f"nothing changes: {place(part.gate)} still refuses it")
         outcome = _of_gate(part.gate)
         if not part.certain:
@@ -110,6 +117,8 @@ def _outcome(use: Use, remaining: Iterable[Part], obstacles: Sequence[Obstacle])
 
 def _of_gate(gate: Gate) -> _Outcome:
     result, why = _EFFECTS.get(gate.effect, (Opening.UNKNOWN, ""))
+    if gate.layer is Layer.PYTHON:
+        result, why = Opening.UNKNOWN, "a check inside the function may stop it"
     if gate.layer is Layer.BUILD:
         why = gate.evidence[0].text if gate.evidence else why
     if gate.layer is Layer.BINARY:

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from patcher import cause as causes
 from patcher.arch import Target
 from patcher.gates import Cause, Effect, Evidence, Gate, Layer, Severity
+from patcher.instructions import Verdict
 from patcher.profiles.base import JitModule, PublicFunction
 from patcher.scan.alone import Obstacle, Part, Use, opens_alone, place
 from patcher.scan.arms import members
 from patcher.scan.files import Files
-from patcher.scan.layers import is_library
+from patcher.scan.layers import SHUTTING_RULES, is_library
 from patcher.scan.model import LayerState, ModuleReport, Opening
 from patcher.scan.walks import Facts
 
 _ALL_UNITS = -1
-_SHUTS = frozenset({"PY-MAJORS", "PY-GENCODE"})
 
 
 @dataclass(frozen=True)
@@ -31,37 +31,60 @@ class Feature:
 
 
 def own_gates(feature: Feature, python: Sequence[Gate]) -> list[Gate]:
-    """The Python gates that stand before a module: its own list, and its functions' checks."""
+    """The Python gates that stand before a module: its own list or flags, its functions' checks."""
+    generator = feature.module.generator
     sites = {(g.site.path, g.site.line) for g in feature.module.gates}
     names = {(f.path, f.name.rpartition(".")[2]) for f in feature.functions}
-    return [
-        gate for gate in python
-        if any(path == gate.location.path and gate.location.line <= line <= gate.location.end_line
-               for path, line in sites)
-        or any((gate.location.path, part) in names for part in gate.within.split(".") if part)
-    ]
+    found = []
+    for gate in python:
+        path, first, last = gate.location.path, gate.location.line, gate.location.end_line
+        parts = gate.within.split(".")
+        if shuts(gate):
+            listed = any(p == path and first <= line <= last for p, line in sites)
+            flags = gate.layer is Layer.BUILD and path == generator.path
+            if listed or (flags and generator.function in parts):
+                found.append(gate)
+        elif any((path, part) in names for part in parts):
+            found.append(gate)
+    return found
 
 
 def hardware_of(feature: Feature, facts: Facts, files: Files, target: Target,
                 ) -> tuple[Evidence, ...]:
-    """Lines of the module's own sources that hold what the target lacks.
+    """Lines of the module's own sources that show that it is made for other hardware.
 
     Own: the sources themselves, and headers that only its units reach; never
-    vendored code, which units of every target include.
+    vendored code, which units of every target include. Such a line holds what
+    the target lacks; or all kernels that are named are for other targets.
     """
     sources = {facts.units[n].path for n in members(feature.units)}
     others = ((1 << len(facts.units)) - 1) & ~feature.units
-    own = [
-        path for path, units in facts.reached.items()
-        if (path in sources or (units & feature.units and not units & others))
-        and not is_library(path)
-    ]
-    for path in sorted(own, key=lambda p: (p not in sources, p)):
+    own = sorted(
+        (path for path, units in facts.reached.items()
+         if (path in sources or (units & feature.units and not units & others))
+         and not is_library(path)),
+        key=lambda path: (path not in sources, path),
+    )
+    for path in own:
         file = files.get(path)
         evidence = causes.rejected(path, sorted(file.hits), file.hits, file.code_lines, target)
         if evidence:
             return evidence
-    return ()
+    return _tags(own, files, target)
+
+
+def _tags(own: Sequence[str], files: Files, target: Target) -> tuple[Evidence, ...]:
+    """The names of kernels for other targets, if no kernel that would run is named."""
+    found: list[Evidence] = []
+    for path in own:
+        file = files.get(path)
+        for line, hits in sorted(file.hits.items()):
+            verdicts = {h.marker.verdict(target) for h in hits if h.marker.weak}
+            if verdicts - {Verdict.REJECTED}:
+                return ()
+            if verdicts and len(found) < 3:
+                found.append(Evidence(path, line, file.text(line)))
+    return tuple(found)
 
 
 def prebuilt_of(feature: Feature) -> tuple[Evidence, ...]:
@@ -76,7 +99,8 @@ def report_of(
 ) -> ModuleReport:
     """A module's report from the gates that belong to it; ``units`` are theirs by id."""
     parts = [
-        Part(gate, units.get(gate.id, _ALL_UNITS), is_certain(gate, feature, facts, files))
+        Part(gate, units.get(gate.id, _ALL_UNITS), is_certain(gate, feature, facts, files),
+             () if shuts(gate) or gate.layer is not Layer.PYTHON else _functions(gate, feature))
         for gate in gates
         if gate.excludes_target and counts(gate)
     ]
@@ -96,9 +120,15 @@ def report_of(
     )
 
 
+def _functions(gate: Gate, feature: Feature) -> tuple[str, ...]:
+    """The public functions that a check inside one of them stops."""
+    parts = gate.within.split(".")
+    return tuple(f.name for f in feature.functions if f.name.rpartition(".")[2] in parts)
+
+
 def shuts(gate: Gate) -> bool:
     """True for a gate that decides whether a whole module is built for the target."""
-    return gate.rule in _SHUTS
+    return gate.rule in SHUTTING_RULES
 
 
 def counts(gate: Gate) -> bool:
@@ -160,6 +190,9 @@ def _words(layer: Layer, feature: Feature, closed: Sequence[Gate]) -> str:
             counts[gate.effect] = counts.get(gate.effect, 0) + gate.count
         listed = ", ".join(f"{n} {effect.value}" for effect, n in counts.items())
         return f"{sum(counts.values())} closed: {listed}"
+    if layer is Layer.PYTHON and closed and not any(shuts(g) for g in closed):
+        places = ", ".join(place(g) for g in closed[:2]) + (", ..." if len(closed) > 2 else "")
+        return f"open; checks inside functions: {places}"
     if closed:
         shown = "; ".join(f"{place(g)} {g.condition}" for g in closed[:2])
         more = f" and {len(closed) - 2} more" if len(closed) > 2 else ""

@@ -17,6 +17,7 @@ from patcher.scan.files import Files
 from patcher.scan.walks import Facts, Walk
 
 LIBRARIES = ("/cutlass/", "/cccl/", "/spdlog/", "/cub/", "/thrust/")
+SHUTTING_RULES = frozenset({"PY-MAJORS", "PY-GENCODE"})  # they decide about a whole module
 _SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc", ".inl")
 _MAX_HOST_BYTES = 4 << 20  # a generated kernel of that size holds no launcher
 

@@ -184,7 +184,17 @@ class _Scan:
         shut = {name for gate in python for name in gate.modules
                 if shuts(gate) and gate.excludes_target}
         named = {f.module.name: f.module for f in features}
-        return build_layer(facts, named, frozenset(shut), self.targets[0], self._walk, self.files)
+        gates = build_layer(facts, named, frozenset(shut), self.targets[0], self._walk, self.files)
+        return [self._foreign(gate, features, facts) for gate in gates]
+
+    def _foreign(self, gate: Gate, features: Sequence[Feature], facts: Facts) -> Gate:
+        """A flag that a module lacks matters little when its kernels are for other hardware."""
+        feature = next(f for f in features if f.module.name in gate.modules)
+        evidence = hardware_of(feature, facts, self.files, self.targets[0])
+        if not evidence:
+            return gate
+        return replace(gate, cause=Cause.HARDWARE, severity=Severity.INFO,
+                       evidence=(*evidence, *gate.evidence))
 
     def _binary(self) -> list[Gate]:
         if not self.options.wants(Layer.BINARY) or self.package.read_only:
