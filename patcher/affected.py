@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from patcher.caches.aot import shadowing
 from patcher.caches.environ import read_environ
 from patcher.caches.invalidate import Subject
 from patcher.caches.modules import describer
@@ -22,20 +23,19 @@ from patcher.profiles.base import JitModule, Profile
 from patcher.state import StateHome
 from patcher.status import Effective
 from patcher.toolchain.model import Toolkit
+from patcher.units import affected
 
 
 @dataclass(frozen=True)
 class Installed:
     """A package where it is installed, with its profile.
 
-    ``toolkit`` is asked for only when JIT modules are. ``reached`` names the
-    modules that a header concerns, where a walk has found them.
+    ``toolkit`` is asked for only when JIT modules are.
     """
 
     package: Package
     profile: Profile
     toolkit: Callable[[], Toolkit]
-    reached: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @cached_property
     def modules(self) -> tuple[JitModule, ...]:
@@ -54,7 +54,16 @@ class Installed:
         return Subject(
             package_state(home, journal, package.name, package.version),
             describer(package.name, package.version, str(package.root),
-                      lambda: self.modules, self.reached))
+                      lambda: self.modules, self._reach))
+
+    def _reach(self, headers: frozenset[str]) -> frozenset[str]:
+        """The modules that may include one of these headers; asked for prebuilt ones only."""
+        package = self.package
+        if not any(shadowing(self.aot_folders, ["*"])):
+            return frozenset()
+        units = self.profile.translation_units(package, self.toolkit())
+        reached = affected(package.tree, package.import_name, units, headers)
+        return frozenset(name for unit in reached for name in unit.modules)
 
 
 def package_state(home: StateHome, journal: Journal, name: str,

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from patcher.caches.actions import Touched
 from patcher.profiles.base import JitModule
 
+Reach = Callable[[frozenset[str]], frozenset[str]]
+_SOURCES = (".py", ".cu", ".cpp", ".cc")
 
-def describer(name: str, version: str | None, root: str,
-              modules: Callable[[], Sequence[JitModule]],
-              reached: Mapping[str, frozenset[str]] | None = None,
+
+def describer(name: str, version: str | None, root: str, modules: Callable[[], Sequence[JitModule]],
+              reach: Reach = lambda _paths: frozenset(),
               ) -> Callable[[frozenset[str]], Touched]:
     """A function from changed paths to an invalidation, for ``invalidate.Subject``.
 
-    ``modules`` is asked only when a Python or source file changed. ``reached``
-    names the modules that a header edit concerns, where a walk found them.
+    ``modules`` is asked only when a Python or source file changed. ``reach``
+    tells the modules that may compile a changed header; what ninja recorded
+    tells that exactly for what is built, so only prebuilt modules need it.
     """
 
     def describe(paths: frozenset[str]) -> Touched:
-        known = modules() if any(path.endswith((".py", ".cu", ".cpp", ".cc")) for path in paths) \
-            else ()
+        known = modules() if any(path.endswith(_SOURCES) for path in paths) else ()
         gates = {module.name for module in known if _python_of(module) & paths}
         compiled = {module.name for module in known if paths & set(module.sources)}
-        for path in paths:
-            compiled |= (reached or {}).get(path, frozenset())
+        headers = frozenset(path for path in paths if not path.endswith(_SOURCES))
+        compiled |= reach(headers) if headers else frozenset()
         return Touched(name, version, root, paths, frozenset(gates), frozenset(compiled))
 
     return describe

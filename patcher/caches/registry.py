@@ -113,7 +113,7 @@ class CacheSpec:
         for edit in Edit:
             found = self.stale_after.get(edit)
             if edit in edits and found and found.possible:
-                return found.why or f"its key does not cover {_MEANING[edit]}"
+                return found.why or f"its key does not cover {MEANING[edit]}"
         return ""
 
     def edits_of(self, path: str, root: str) -> frozenset[Edit]:
@@ -129,9 +129,9 @@ class CacheSpec:
         return frozenset({Edit.UNIT if path.endswith(_UNIT_SUFFIXES) else Edit.HEADER})
 
 
-_MEANING = {
+MEANING = {
     Edit.PYTHON: "Python code",
-    Edit.UNIT: "the kernel's source",
+    Edit.UNIT: "kernel sources",
     Edit.HEADER: "headers",
     Edit.TOOLCHAIN: "the toolkit",
 }

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from patcher.caches.actions import CacheAction
-from patcher.caches.registry import CacheSpec, registry
+from patcher.caches.registry import MEANING, CacheSpec, Edit, registry
 from patcher.commands.options import Settings, common
 from patcher.errors import Exit, Refused
 
@@ -113,9 +113,9 @@ def _rows(spec: CacheSpec, environ: Mapping[str, str],
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    edits = [edit for edit, found in row["stale_after"].items()
+    edits = [MEANING[Edit(edit)] for edit, found in row["stale_after"].items()
              if found["verdict"] in ("yes", "partial")]
-    after = f"can be stale after an edit of: {', '.join(edits)}" if edits else "never stale"
+    after = f"can be stale after edits of {', '.join(edits)}" if edits else "never stale"
     lines = [f"{row['cache']:20} {_size(row['bytes']):>9}  {row['path']}", f"{'':31} {after}"]
     lines += [f"{'':31} stale now: {action['path']} ({action['reason']})"
               for action in row["stale"]]

@@ -142,6 +142,7 @@ def make(folder: Path, cuda: Path, ninja: Path) -> Workspace:
 
 def reset(workspace: Workspace, pristine: Path) -> None:
     """Put the workspace's two trees back to the copy made of them, times included."""
+    shutil.rmtree(workspace.site.parent / ".sm-patch", ignore_errors=True)  # the state home
     for tree in (workspace.site, workspace.base):
         shutil.rmtree(tree)
         shutil.copytree(pristine / tree.name, tree, symlinks=True)

@@ -15,8 +15,9 @@ LAYERS = (
     ("cuda", "python", "binary", "host"),
     ("package", "toolchain", "profiles", "operations", "patchset", "scan", "cause", "caches",
      "units"),
-    ("plan", "decide", "engine", "journal", "composition", "state", "locks", "verify", "report"),
-    ("apply", "status", "effective", "preview", "preflight", "processes", "law",
+    ("plan", "decide", "engine", "journal", "composition", "state", "locks", "lockfile", "verify",
+     "report"),
+    ("apply", "status", "effective", "affected", "preview", "preflight", "processes", "law",
      "lawful"),
     ("commands", "cli", "__main__"),
 )
