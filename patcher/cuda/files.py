@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,8 @@ from patcher.errors import InputError
 from patcher.tree import Tree
 
 LoadedRow = tuple[Any, ...]  # a skeleton's row; that of a #define holds the macro itself
-_DEFINE = int(Op.DEFINE)
+_DEFINE, _END = int(Op.DEFINE), int(Op.END)
+_NAME = re.compile(r"(?<![\w.$])[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Files:
         self._values = values
         self._elifdef = elifdef
         self._loaded: dict[str, LoadedFile | str] = {}
+        self._mentions: dict[str, frozenset[str]] = {}
 
     def load(self, path: str) -> LoadedFile | str:
         """The file, or why it cannot be read."""
@@ -46,6 +49,22 @@ class Files:
     def add(self, path: str, content: bytes) -> None:
         """A generated file that no tree holds."""
         self._loaded[path] = self._lex(content)
+
+    def defines(self, path: str) -> frozenset[str]:
+        """Every name that some #define of a file defines."""
+        file = self.load(path)
+        return file.defines if isinstance(file, LoadedFile) else frozenset()
+
+    def mentions(self, path: str) -> frozenset[str]:
+        """Every name that occurs in a condition or a macro of a file."""
+        names = self._mentions.get(path)
+        if names is None:
+            file = self.load(path)
+            rows = file.rows if isinstance(file, LoadedFile) else ()
+            texts = [row[3].body if row[0] == _DEFINE else row[3] for row in rows if row[0] <= _DEFINE
+                     and row[0] != _END]
+            names = self._mentions[path] = frozenset(_NAME.findall(" ".join(texts)))
+        return names
 
     def once_key(self, path: str) -> str:
         """Equal files count as one for #pragma once, as gcc has it."""

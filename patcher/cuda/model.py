@@ -31,6 +31,7 @@ class Configuration:
     forced: tuple[str, ...] = ("cuda_runtime.h",)  # nvcc's -include
     std: str = "c++17"
     guessed: bool = False  # the flags were not read from the package's own build
+    flags: tuple[str, ...] = ()  # the other flags, for who compiles; their macros are in defines
     open_macros: frozenset[str] = frozenset()  # build macros whose value is guessed: unknown
 
 

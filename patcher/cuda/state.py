@@ -23,18 +23,18 @@ _COMPILERS_OWN = re.compile(
     r"|__Net|__Open|__Dragon|__EMSCRIPTEN|__EXCEPTIONS|__OPTIMIZE|__NO_|__STRICT|__STDC|__cplusplus"
     r"|__BYTE_ORDER__|__SIZEOF|__CHAR|__WCHAR|__INT|__UINT|__FLT|__DBL|__LDBL|__LP64|__ILP32"
     r"|_MSC_|_MSVC_|_WIN|_LP64|_ILP32|_OPENMP|_OPENACC|_NVHPC|_CPP|_M_|_XBOX|_AIX|WIN32\Z|WIN64\Z"
-    r"|[@%]|__DJGPP|__TOS_|__HAIKU|__BEOS|__DEPRECATED|__GXX|__REGISTER|__USER_LABEL|__VERSION__"
+    r"|[@%]|(?:true|false)\Z|__DJGPP|__TOS_|__HAIKU|__BEOS|__DEPRECATED|__GXX|__REGISTER|__USER_LABEL|__VERSION__"
 )
 
 
 class Table(dict[str, "Value"]):
-    """Names to values. A name that is absent is undefined, except after a missing header:
-    then one that no scanned file defines is open, in the worlds that included it."""
+    """Names to values. A name that is absent is undefined, except one that is in doubt:
+    that is open in the worlds that included a missing header."""
 
     def __init__(self, base: Iterable[tuple[str, Value]], values: Values) -> None:
         super().__init__(base)
         self._values = values
-        self._known: frozenset[str] | None = None
+        self._doubtful: frozenset[str] = frozenset()
         self.open_worlds = 0  # those that missed a header
         self._assumed: dict[str, Value] = {}
 
@@ -43,27 +43,22 @@ class Table(dict[str, "Value"]):
         return value
 
     def _absent(self, name: str) -> Value:
-        if self._known is None or name in self._known or _COMPILERS_OWN.match(name):
+        if name not in self._doubtful or _COMPILERS_OWN.match(name):
             return None
         value = self._values.blend(self._values.open((name,)), None, self.open_worlds)
         self._assumed[name] = value
         return value
 
-    def doubt(self, known: frozenset[str]) -> None:
-        """From now on a missing header opens every name that is not among these."""
-        self._known = known
-
-    @property
-    def doubted(self) -> frozenset[str]:
-        """The names that were read as open because of a missing header."""
-        return frozenset(self._assumed)
+    def doubt(self, names: frozenset[str]) -> None:
+        """From now on a missing header opens these names."""
+        self._doubtful = names
 
     def lose(self, worlds: int) -> None:
         """A header was missing in these worlds."""
         if not worlds & ~self.open_worlds:
             return
         self.open_worlds |= worlds
-        if self._known is None:
+        if not self._doubtful:
             return
         assumed, self._assumed = self._assumed, {}
         for name, value in list(self.items()):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from patcher.cuda.conditions import Conditions
-from patcher.cuda.files import Files, LoadedFile
+from patcher.cuda.files import Files
 from patcher.cuda.includes import Folders, SearchPath
 from patcher.cuda.model import Configuration, TranslationUnit, UnitReport
 from patcher.cuda.predefined import ToolkitMacros, base_table
@@ -18,7 +18,7 @@ from patcher.cuda.unit import UnitWalk
 from patcher.cuda.values import Value, Values
 from patcher.tree import Tree
 
-MAX_ROUNDS = 4  # of a unit with missing headers, until the names its files define are settled
+MAX_ROUNDS = 4  # of a unit with missing headers, until the names in doubt are settled
 _RECURSION = 6000  # includes nest 200 deep, and macro arguments below them
 
 
@@ -54,33 +54,35 @@ class Walker:
         if unit.content is not None:
             files.add(unit.path, unit.content)
         with _deep_recursion():
-            root, _ = self._round(unit, files, None)
+            root = self._round(unit, files, frozenset())
             if any(record.missing for record in root.below()):
                 root = self._settle(unit, files, root)
         return self._reporter.report(unit, root, every=every)
 
     def _settle(self, unit: TranslationUnit, files: Files, root: Record) -> Record:
-        """Walk again with the names that no scanned file defines in doubt."""
-        known: frozenset[str] = frozenset()
+        """Walk again, in doubt of the names that a missing header may define: those that the
+        tree's own files use and no scanned file defines. The toolkit's and the compiler's
+        headers are whole; what only they test, no missing header is there to define."""
+        predefined = self._base(unit.configuration).keys()
+        doubtful: frozenset[str] = frozenset()
         for _ in range(MAX_ROUNDS):
-            paths = {record.path for record in root.below()}
-            known |= _defined_names(files, paths)
-            root, table = self._round(unit, files, known)
-            fresh = {record.path for record in root.below()} - paths
-            if not table.doubted & _defined_names(files, fresh):
+            paths = [record.path for record in root.below() if record.path]
+            defined = frozenset().union(predefined, *(files.defines(path) for path in paths))
+            used = (files.mentions(path) for path in paths if not path.startswith("/"))
+            names = frozenset().union(*used) - defined
+            if names == doubtful:
                 break
+            doubtful = names
+            root = self._round(unit, files, doubtful)
         return root
 
-    def _round(self, unit: TranslationUnit, files: Files, known: frozenset[str] | None,
-               ) -> tuple[Record, Table]:
+    def _round(self, unit: TranslationUnit, files: Files, doubtful: frozenset[str]) -> Record:
         configuration = unit.configuration
-        base = self._base(configuration)
-        table = Table(base.items(), self._values)
-        if known is not None:
-            table.doubt(known | base.keys())
+        table = Table(self._base(configuration).items(), self._values)
+        table.doubt(doubtful)
         walk = UnitWalk(files, self._values, self._memo, self._conditions,
                         self._search(configuration), self._answers, State(table, self._values))
-        return walk.start(unit.path, configuration.forced), table
+        return walk.start(unit.path, configuration.forced)
 
     def _files_for(self, std: str) -> Files:
         elifdef = std.startswith("gnu") or std[-2:] in ("23", "2b", "26", "2c")
@@ -98,11 +100,6 @@ class Walker:
         if key not in self._searches:
             self._searches[key] = SearchPath(*key, self._folders)
         return self._searches[key]
-
-
-def _defined_names(files: Files, paths: set[str]) -> frozenset[str]:
-    loaded = (files.load(path) for path in paths if path)
-    return frozenset().union(*(f.defines for f in loaded if isinstance(f, LoadedFile)))
 
 
 @contextmanager

@@ -29,12 +29,18 @@ _AFTER_PARAMETERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function with a body; ``first`` and ``last`` are the byte offsets of its braces."""
+    """A function with a body; ``first`` and ``last`` are the byte offsets of its braces.
+
+    ``head`` is where what stands in front of the body begins (a constructor's
+    initialisers are there), ``scope`` the namespaces around it.
+    """
 
     name: str
     kernel: bool
     first: int
     last: int
+    head: int = 0
+    scope: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +91,9 @@ class _Reader:
         in_parentheses = bool(self.stack) and self.stack[-1].text != b"{"
         if text == b"{" and not in_parentheses:
             kind, name, kernel = _classify(words(self.bare[self.head : place]))
-            self.head = place + 1
             if kind == "function":
                 return self.function(name, kernel, place)
+            self.head = place + 1
             self.stack.append(_Open(text, kind, name))
         elif text in b"{([":
             self.stack.append(_Open(text))
@@ -108,7 +114,10 @@ class _Reader:
             self.balanced = False
             return len(self.bare)
         types = [o.name for o in self.stack if o.kind == "type" and o.name]
-        self.found.append(Function("::".join([*types, name]), kernel, first, match.start()))
+        spaces = tuple(o.name for o in self.stack if o.kind == "namespace")
+        self.found.append(
+            Function("::".join([*types, name]), kernel, first, match.start(), self.head, spaces)
+        )
         self.head = match.end()
         return match.end()
 
@@ -134,7 +143,9 @@ def outline(bare: bytes) -> Outline:
 def _classify(head: list[str]) -> tuple[str, str, bool]:
     """Kind, name, and whether it is a kernel, of the brace that follows these tokens."""
     texts = _without_template(head)
-    if "namespace" in texts or texts == ["extern"]:
+    if "namespace" in texts:
+        return "namespace", texts[-1], False
+    if texts == ["extern"]:
         return "namespace", "", False
     name = _function_name(texts)
     if name is not None and texts[-1] != "=":
