@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from patcher.cuda.model import Configuration
+from patcher.cuda.predefined import flag_macros
 from patcher.profiles.flags import Flags
 from patcher.profiles.partial import HOLE
 from patcher.toolchain.model import Toolkit
@@ -31,24 +32,11 @@ class SearchPath:
         closed = {n: v for n, v in flags.define.items() if HOLE not in n + v}
         return Configuration(
             id=name, include=tuple(include), system=tuple(system),
-            defines=tuple(sorted({**closed, **_implied(flags.other)}.items())),
+            defines=tuple(sorted({**closed, **dict(flag_macros(flags.other))}.items())),
             forced=("cuda_runtime.h", *flags.forced), std=flags.std.replace("gnu++", "c++"),
-            guessed=guessed,
+            guessed=guessed, flags=tuple(f for f in flags.other if "gencode" not in f),
             open_macros=frozenset(n for n in flags.define if n not in closed and HOLE not in n),
         )
-
-
-def _implied(other: Iterable[str]) -> dict[str, str]:
-    """Macros that flags define by themselves (nvcc --dryrun and gcc -dM, both measured)."""
-    found = {}
-    for flag in other:
-        if flag in ("--expt-relaxed-constexpr", "-expt-relaxed-constexpr"):
-            found["__CUDACC_RELAXED_CONSTEXPR__"] = "1"
-        elif flag in ("-fPIC", "--compiler-options=-fPIC"):
-            found.update({"__PIC__": "2", "__pic__": "2"})
-        elif flag in ("-O1", "-O2", "-O3"):
-            found["__OPTIMIZE__"] = "1"
-    return found
 
 
 def distinct(folders: Iterable[str]) -> list[str]:

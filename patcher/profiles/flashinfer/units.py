@@ -81,17 +81,23 @@ class _Collector:
 
 
 def _add_unclaimed(package: Package, collector: _Collector, default: Spec | None) -> None:
-    """Include folders of an unclaimed source: those of the modules that share its folder."""
+    """Sources that no module names, with default flags and the folders of a near module."""
     commands = compile_commands(default.build_file) if default else []
     flags = read_flags(commands[0].arguments[1:]) if commands else Flags()
     claimed = collector.sources
-    beside: dict[str, dict[str, None]] = {}
-    for path, unit in claimed.items():
-        folder = beside.setdefault(path.rpartition("/")[0], {})
-        folder.update(dict.fromkeys(f for f in unit.configuration.include
-                                    if not f.startswith(("/", "@"))))
+    searches = list(dict.fromkeys(_own_folders(unit) for unit in claimed.values()))
     for path in walk(package.tree, f"{package.import_name}/data/csrc", (".cu",)):
         if path not in claimed:
-            extra = list(beside.get(path.rpartition("/")[0], {}))
+            near = max(searches, key=lambda search: _nearness(search, path), default=())
+            extra = near if _nearness(near, path) else ()
             collector.add(path, replace(flags, include=distinct([*extra, *flags.include])),
                           "", guessed=True)
+
+
+def _own_folders(unit: TranslationUnit) -> tuple[str, ...]:
+    return tuple(f for f in unit.configuration.include if not f.startswith(("/", "@")))
+
+
+def _nearness(search: Iterable[str], path: str) -> int:
+    """How deep a search path leads into the folders above a file."""
+    return max((len(f) for f in search if path.startswith(f"{f}/")), default=0)

@@ -34,6 +34,7 @@ class Core(ABC):
         self.forced: dict[str, bool] = {}
         self.trace: dict[str, bool] = {}
         self.narrowed: dict[str, Value] = {}
+        self.preferred = True
 
     @abstractmethod
     def evaluate(self, node: ast.expr, frame: Frame) -> Value: ...
@@ -64,15 +65,15 @@ class Core(ABC):
             return True
         return bool(value)
 
-    def truth(self, value: Value, node: ast.expr, default: bool = True) -> bool:
-        """The truth of a value, decided here when it is open; ``default`` is tried first."""
+    def truth(self, value: Value) -> bool:
+        """The truth of a value, decided here when it is open; ``preferred`` is tried first."""
         known = self.known_truth(value)
         if known is not None:
             return known
         assert isinstance(value, Unknown | Symbol)
         answer = self._implied(value.name)
         if answer is None:
-            answer = self.forced.get(value.name, default)
+            answer = self.forced.get(value.name, self.preferred)
             self.trace[value.name] = answer
         self._narrow(value.name, answer)
         return answer

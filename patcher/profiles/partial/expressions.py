@@ -167,12 +167,12 @@ class Expressions(Core):
         value: Value = None
         for part in node.values:
             value = self.evaluate(part, frame)
-            if part is node.values[-1] or self.truth(value, part) is stop_at:
+            if part is node.values[-1] or self.truth(value) is stop_at:
                 return value
         return value
 
     def _eval_ifexp(self, node: ast.IfExp, frame: Frame) -> Value:
-        chosen = self.truth(self.evaluate(node.test, frame), node.test)
+        chosen = self.truth(self.evaluate(node.test, frame))
         return self.evaluate(node.body if chosen else node.orelse, frame)
 
     def _eval_compare(self, node: ast.Compare, frame: Frame) -> Value:
@@ -286,5 +286,5 @@ class Expressions(Core):
         for item in self.items(self.evaluate(first.iter, frame), first.iter):
             inner = Frame(frame.module, {}, frame, frame.function)
             self.assign(first.target, item, inner)
-            if all(self.truth(self.evaluate(test, inner), test) for test in first.ifs):
+            if all(self.truth(self.evaluate(test, inner)) for test in first.ifs):
                 yield from self._generate(rest, inner)

@@ -59,8 +59,8 @@ class Interpreter(Calls):
     def explore(self, function: Function) -> Iterator[Run]:
         """Run a function so that each open decision goes both ways at least once.
 
-        Decisions after which only a ``raise`` follows are explored like others;
-        such runs are marked. At most MAX_RUNS runs.
+        What leads straight to a ``raise`` is tried last, so that the first run
+        gets through; runs that raise are marked. At most MAX_RUNS runs.
         """
         queue: list[dict[str, bool]] = [{}]
         seen: set[tuple[str, bool]] = set()
@@ -81,6 +81,7 @@ class Interpreter(Calls):
             arguments: list[Value] | None = None) -> Run:
         """One run with some decisions and arguments given."""
         self.forced, self.trace, self.narrowed = dict(forced), {}, {}
+        self.preferred = True
         self.generated, self.entered, self.stack = {}, set(), []
         self.steps = 0
         value: Value = None
@@ -185,8 +186,12 @@ class Interpreter(Calls):
             raise Raised(ast.unparse(node)[:200])
 
     def _exec_if(self, node: ast.If, frame: Frame) -> None:
-        refuses = isinstance(node.body[-1], ast.Raise)
-        if self.truth(self.evaluate(node.test, frame), node.test, default=not refuses):
+        before, self.preferred = self.preferred, not isinstance(node.body[-1], ast.Raise)
+        try:
+            chosen = self.truth(self.evaluate(node.test, frame))
+        finally:
+            self.preferred = before
+        if chosen:
             self.execute(node.body, frame)
         else:
             self.execute(node.orelse, frame)
