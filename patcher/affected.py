@@ -10,12 +10,13 @@ from pathlib import Path
 from patcher.caches.aot import shadowing
 from patcher.caches.environ import read_environ
 from patcher.caches.invalidate import Subject
-from patcher.caches.modules import describer
+from patcher.caches.modules import describer, functions_at
 from patcher.caches.stamp import PackageState
+from patcher.edits import Edit
 from patcher.effective import Answer, Question, effective
 from patcher.engine.digest import package_digest
 from patcher.engine.target import observe
-from patcher.errors import InputError
+from patcher.errors import InputError, PatcherError
 from patcher.journal import AppliedGroup, AppliedPatchset, FileKey, Journal, Kind
 from patcher.package.model import Package
 from patcher.processes import NO_PROCESSES, Survey, users_of_environment
@@ -30,12 +31,14 @@ from patcher.units import affected
 class Installed:
     """A package where it is installed, with its profile.
 
-    ``toolkit`` is asked for only when JIT modules are.
+    ``toolkit`` is asked for only when JIT modules are. ``edits`` are those that
+    are about to be made to its files, against their bases.
     """
 
     package: Package
     profile: Profile
     toolkit: Callable[[], Toolkit]
+    edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=dict)
 
     @cached_property
     def modules(self) -> tuple[JitModule, ...]:
@@ -54,7 +57,21 @@ class Installed:
         return Subject(
             package_state(home, journal, package.name, package.version),
             describer(package.name, package.version, str(package.root),
-                      lambda: self.modules, self._reach))
+                      lambda: self.modules, self._reach,
+                      lambda path: self._edited(home, journal, path)))
+
+    def _edited(self, home: StateHome, journal: Journal, path: str) -> frozenset[str] | None:
+        """The functions that applied and coming edits change; None when there are none to ask."""
+        root = journal.packages().get(self.package.name, ("", None))[0]
+        entry = journal.files.get(FileKey(root, path))
+        edits = {*self.edits.get(path, ()), *(entry.all_edits if entry else ())}
+        if not edits:
+            return None
+        try:
+            base = home.original(entry.base.sha256) if entry else self.package.tree.read(path)
+        except (OSError, PatcherError):
+            return None
+        return functions_at(base, [edit.span for edit in edits])
 
     def _reach(self, headers: frozenset[str]) -> frozenset[str]:
         """The modules that may include one of these headers; asked for prebuilt ones only."""

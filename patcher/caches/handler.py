@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from patcher.caches.actions import CacheAction
 from patcher.caches.execute import check_writable, execute
@@ -28,6 +28,7 @@ class CacheHandler:
     timeout: float
     done: list[CacheAction] = field(default_factory=list)
     _changed: dict[str, frozenset[str]] = field(default_factory=dict)
+    _before: dict[str, Subject] = field(default_factory=dict)
     _locks: ModuleLocks | None = None
 
     def plan(self, changed: Mapping[str, frozenset[str]]) -> tuple[CacheAction, ...]:
@@ -37,6 +38,7 @@ class CacheHandler:
         for name, paths in changed.items():
             if (subject := self.subject(name)) is None:
                 continue
+            self._before[name] = subject
             for environ in self.environs:
                 for action in plan(subject, paths, environ):
                     found.setdefault((action.path, action.action.value), action)
@@ -64,6 +66,9 @@ class CacheHandler:
             locks = self._locks or own
             self.done += execute(actions, locks)
             for name, paths in self._changed.items():
-                if (subject := self.subject(name)) is not None:
-                    for environ in self.environs:
-                        self.done += reconcile(subject, paths, environ, locks)
+                if (subject := self.subject(name)) is None:
+                    continue
+                # the edits of a revert are known only from before it
+                subject = replace(subject, describe=self._before[name].describe)
+                for environ in self.environs:
+                    self.done += reconcile(subject, paths, environ, locks)

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import ast
+from collections.abc import Callable, Iterable, Sequence
 
 from patcher.caches.actions import Touched
-from patcher.profiles.base import JitModule
+from patcher.edits import Span
+from patcher.profiles.base import JitModule, Site
 
 Reach = Callable[[frozenset[str]], frozenset[str]]
+Edited = Callable[[str], "frozenset[str] | None"]
 _SOURCES = (".py", ".cu", ".cpp", ".cc")
 
 
 def describer(name: str, version: str | None, root: str, modules: Callable[[], Sequence[JitModule]],
-              reach: Reach = lambda _paths: frozenset(),
+              reach: Reach = lambda _paths: frozenset(), edited: Edited = lambda _path: None,
               ) -> Callable[[frozenset[str]], Touched]:
     """A function from changed paths to an invalidation, for ``invalidate.Subject``.
 
     ``modules`` is asked only when a Python or source file changed. ``reach``
     tells the modules that may compile a changed header; what ninja recorded
     tells that exactly for what is built, so only prebuilt modules need it.
+    ``edited`` names the functions of a Python file that changed ("" for what
+    stands outside of any), None when that is not known: then all count.
     """
 
     def describe(paths: frozenset[str]) -> Touched:
         known = modules() if any(path.endswith(_SOURCES) for path in paths) else ()
-        gates = {module.name for module in known if _python_of(module) & paths}
+        functions = {path: edited(path) for path in paths if path.endswith(".py")}
+        gates = {module.name for module in known
+                 if any(_changed(site, functions) for site in _sites(module))}
         compiled = {module.name for module in known if paths & set(module.sources)}
         headers = frozenset(path for path in paths if not path.endswith(_SOURCES))
         compiled |= reach(headers) if headers else frozenset()
@@ -32,6 +39,31 @@ def describer(name: str, version: str | None, root: str, modules: Callable[[], S
     return describe
 
 
-def _python_of(module: JitModule) -> set[str]:
-    """The Python files that decide a module's flags and archs."""
-    return {module.generator.path, *(gate.site.path for gate in module.gates)}
+def _sites(module: JitModule) -> list[Site]:
+    """The places that decide a module's flags and archs."""
+    return [module.generator, *(gate.site for gate in module.gates)]
+
+
+def _changed(site: Site, functions: dict[str, frozenset[str] | None]) -> bool:
+    if site.path not in functions:
+        return False
+    edited = functions[site.path]
+    return edited is None or not {site.function, ""}.isdisjoint(edited)
+
+
+def functions_at(source: bytes, spans: Iterable[Span]) -> frozenset[str] | None:
+    """The functions that spans of a Python file lie in, inner and outer ones.
+
+    "" stands for a place outside of any; None for a file that does not parse.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    found = [(node.name, node.lineno, node.end_lineno or node.lineno) for node in ast.walk(tree)
+             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    names: set[str] = set()
+    for span in spans:
+        line = source.count(b"\n", 0, span.start) + 1
+        names |= {name for name, first, last in found if first <= line <= last} or {""}
+    return frozenset(names)
