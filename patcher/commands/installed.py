@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from patcher.caches.invalidate import Subject
 from patcher.caches.registry import registry
 from patcher.caches.stamp import read_stamps
 from patcher.commands.options import Settings
+from patcher.edits import Edit
 from patcher.engine.digest import combined_digest
 from patcher.errors import PackageNotFound
 from patcher.lockfile import Locked, differences, read_lock
@@ -60,6 +62,12 @@ class Site:
             else:
                 self._found[name] = Installed(package, profile_for(package), lambda: self.toolkit)
         return self._found[name]
+
+    def expect(self, name: str, edits: Mapping[str, tuple[Edit, ...]]) -> None:
+        """Tell which edits are coming, so that only the modules of their functions count."""
+        found = self.installed(name)
+        if found is not None:
+            self._found[name] = replace(found, edits={**found.edits, **edits})
 
     def subject(self, name: str) -> Subject | None:
         """What caches are asked about a package, with the journal as it is now."""
