@@ -31,7 +31,8 @@ def request_of(plan: Plan, views: Views, aside: Mapping[GroupName, tuple[str, tu
     ``views`` gives the view that each package was planned with. ``aside`` are
     the modules to set aside for a group: the package they are in, and the moves.
     """
-    adds, expected = [], {}
+    adds: list[PatchsetChange] = []
+    expected: dict[FileKey, str] = {}
     for item in plan.patchsets:
         groups = tuple(_group(item, group, views, aside) for group in item.groups
                        if group.selected and group.writes)

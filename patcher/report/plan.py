@@ -25,12 +25,15 @@ class PackageRow:
 def to_json(plan: Plan, packages: Sequence[PackageRow], diff: str, *,
             effective: dict[tuple[str, str], str] | None = None,
             caches: Sequence[dict[str, Any]] = (), restart: Sequence[dict[str, Any]] = (),
-            ) -> str:
-    """The contract's document. ``effective`` is by patchset and group; only selected groups."""
+            changed: bool | None = None) -> str:
+    """The contract's document. ``effective`` is by patchset and group; only selected groups.
+
+    ``changed`` is what was written, or would be; None derives it from the plan.
+    """
     known = effective or {}
     document = {
         "version": 1,
-        "changed": plan.changed and not plan.refused,
+        "changed": plan.changed and not plan.refused if changed is None else changed,
         "packages": [{"name": row.name, "version": row.version, "root": row.root,
                       "digest_before": row.before, "digest_after": row.after}
                      for row in packages],

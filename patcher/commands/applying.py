@@ -1,0 +1,259 @@
+"""The work of ``apply``: from requests to a committed transaction and its report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from patcher.arch import Target as Arch
+from patcher.caches.actions import CacheAction
+from patcher.caches.aot import AotPolicy
+from patcher.changes import Move
+from patcher.commands.changing import Aftermath, Changing
+from patcher.commands.options import Settings
+from patcher.commands.planning import Planner, requests
+from patcher.engine.asked import kept_aside, request_of
+from patcher.engine.request import GroupName, Refusal, Staged
+from patcher.engine.view import PackageView
+from patcher.errors import Conflict, Exit, Refused, UsageError
+from patcher.lockfile import Locked, LockedPatchset, read_patchsets, write_lock
+from patcher.operations.base import Outcome
+from patcher.package.model import Package
+from patcher.patchset.load import shipped
+from patcher.plan import GroupPlan, Plan, Request
+from patcher.preflight import enforce
+from patcher.preview import diff
+from patcher.profiles import profile_for
+from patcher.readiness import aot, findings
+from patcher.report.change import applied
+from patcher.report.plan import PackageRow, to_json
+from patcher.session import Session
+from patcher.transaction import NoCaches
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The switches of ``apply``; see its help."""
+
+    check: bool = False
+    keep_going: bool = False
+    require_clean: bool = False
+    aot: str | None = None
+    no_cache: bool = False
+    force: bool = False
+    write_lock: str | None = None
+    from_lock: str | None = None
+    lock_timeout: float = 30.0
+
+    @property
+    def policy(self) -> AotPolicy | None:
+        return AotPolicy(self.aot) if self.aot else None
+
+
+def chosen(settings: Settings, names: Sequence[str], *, every: bool,
+           from_lock: str | None) -> list[Request]:
+    """The patchsets and groups meant.
+
+    Raises UsageError unless exactly one way to name them is used, Refused when
+    a patchset is not the one that was locked.
+    """
+    if sum((bool(names), every, from_lock is not None)) != 1:
+        raise UsageError("name patchsets, or use --all, or --from-lock FILE",
+                         next_step="sm-patch patchsets lists the shipped ones")
+    if from_lock is None:
+        return requests(names or sorted(shipped()), settings.group)
+    found = []
+    for row in read_patchsets(Path(from_lock)):
+        (request,) = requests([row.source], row.groups)
+        if request.patchset.digest != row.digest:
+            raise Refused(f"this patchset has digest {request.patchset.digest[:12]}, the lock "
+                          f"file has {row.digest[:12]}", where=row.source,
+                          next_step="get the patchset that was locked")
+        found.append(request)
+    return found
+
+
+class Application:
+    """One run of ``apply``."""
+
+    def __init__(self, settings: Settings, options: Options, wanted: list[Request]) -> None:
+        self._settings = settings
+        self._options = options
+        self._wanted = wanted
+        self._changing = Changing(settings)
+        self._views: dict[str, PackageView] = {}
+        self._said: list[CacheAction] = []
+
+    def run(self) -> Exit:
+        """Plan under the lock, write, report. Raises Refused and its kin."""
+        options = self._options
+        with self._changing.session(check=options.check,
+                                    timeout=options.lock_timeout) as session:
+            planner = Planner(self._settings, self._changing.site.environment,
+                              lambda package: self._view(session, package))
+            plan, staged = self._staged(session, planner)
+            text = diff(_without_refused(plan), planner)
+            names = dict.fromkeys(planner(name).package.name for name in plan.packages)
+            rows = self._changing.rows(session, staged, [planner.targets[n] for n in names])
+            stopped = bool(plan.refused) and not options.keep_going
+            if stopped:
+                rows, text = [replace(row, after=row.before) for row in rows], ""
+            after = Aftermath({}, (), ())
+            if not (options.check or stopped):
+                after = self._write(session, planner, plan, staged, rows)
+            changed = bool(staged.steps) and not stopped
+            self._report(plan, rows, text, after, changed, planner.notes)
+        if plan.refused:
+            return Exit.REFUSED
+        return Exit.CHECK_FAILED if options.check and changed else Exit.DONE
+
+    def _view(self, session: Session, package: Package) -> PackageView:
+        return self._views.setdefault(package.name, session.view(package))
+
+    def _staged(self, session: Session, planner: Planner) -> tuple[Plan, Staged]:
+        """The plan with the engine's obstacles in it, and the steps of what goes through."""
+        plan = _with_dependents(planner.plan(self._wanted))
+        aside = self._aside(session, plan)
+
+        def view_of(name: str) -> PackageView:
+            return self._view(session, planner(name).package)
+
+        request = request_of(plan, view_of, aside)
+        staged = session.stage(request, planner.targets)
+        if staged.refusals:
+            plan = _with_dependents(_with_refusals(plan, staged.refusals))
+            lost = frozenset((item.patchset.name, group.id) for item in plan.patchsets
+                             for group in item.groups if group.outcome.refused)
+            staged = session.stage(request.without(lost), planner.targets)
+        for warning in staged.warnings:
+            if self._options.require_clean:
+                raise Conflict(warning, next_step="undo that edit, or leave out --require-clean")
+            click.echo(f"warning: {warning}", err=True)
+        return plan, staged
+
+    def _aside(self, session: Session, plan: Plan
+               ) -> dict[GroupName, tuple[str, tuple[Move, ...]]]:
+        """Prebuilt modules to set aside now, and those that stay so."""
+        site, found = self._changing.site, dict[GroupName, tuple[str, tuple[Move, ...]]]()
+        for item in plan.patchsets:
+            for group in item.groups:
+                if not (group.selected and group.writes):
+                    continue
+                name = (item.patchset.name, group.id)
+                earlier = kept_aside(session.home, session.journal, name)
+                package, actions, moves = aot(group, site.installed, site.subject,
+                                              self._options.policy)
+                self._said += actions
+                if moves:
+                    found[name] = (package, moves)
+                elif earlier is not None and self._options.policy is not AotPolicy.KEEP:
+                    found[name] = earlier
+        return found
+
+    def _write(self, session: Session, planner: Planner, plan: Plan, staged: Staged,
+               rows: Iterable[PackageRow]) -> Aftermath:
+        self._preflight(planner, _without_refused(plan))
+        if self._options.from_lock:
+            _check_locked(Path(self._options.from_lock), rows)
+        handler = self._changing.handler(self._options.lock_timeout)
+        session.commit(staged, NoCaches() if self._options.no_cache else handler)
+        groups = [(item.patchset.name, group.id) for item in plan.patchsets
+                  for group in item.groups if group.selected]
+        if self._options.write_lock and not plan.refused:
+            self._write_lock(staged)
+        return self._changing.aftermath(staged.journal, groups, staged,
+                                        [*handler.done, *self._said])
+
+    def _preflight(self, planner: Planner, plan: Plan) -> None:
+        """Raises PreflightRefused in a live environment; elsewhere it only warns."""
+
+        def targets(name: str) -> tuple[Arch, ...]:
+            package, site = planner(name).package, self._changing.site
+            return tuple(profile_for(package).resolve_target(d, package, site.toolkit).target
+                         for d in self._settings.arch)
+
+        found = findings(plan, self._changing.site.installed, targets,
+                         self._changing.site.toolkit, self._options.policy)
+        enforce(found, live=self._changing.live, force=self._options.force)
+        for finding in found:
+            click.echo(f"warning: {finding.module}: {finding.summary}", err=True)
+
+    def _write_lock(self, staged: Staged) -> None:
+        path = Path(str(self._options.write_lock))
+        sources = {str(r.patchset.name): r.patchset.source for r in self._wanted}
+        rows = [LockedPatchset.of(applied, path, sources.get(name, ""))
+                for name, applied in staged.journal.patchsets.items()]
+        packages = [Locked(name, subject.state.version, subject.state.digest)
+                    for name in sorted(staged.journal.packages())
+                    if (subject := self._changing.site.subject(name)) is not None]
+        write_lock(path, packages, rows)
+
+    def _report(self, plan: Plan, rows: Sequence[PackageRow], text: str, after: Aftermath,
+                changed: bool, notes: Sequence[str]) -> None:
+        for note in dict.fromkeys(notes):
+            click.echo(note, err=True)
+        if self._settings.format == "json":
+            known = {name: state.value for name, (state, _) in after.effective.items()}
+            self._settings.emit(to_json(
+                plan, rows, text, changed=changed, effective=known,
+                caches=[action.public() for action in after.caches],
+                restart=list(after.restart)))
+            return
+        self._settings.emit("\n".join(applied(plan, rows, after.effective, after.caches,
+                                              after.restart, changed=changed,
+                                              check=self._options.check)))
+
+
+def _check_locked(path: Path, rows: Iterable[PackageRow]) -> None:
+    from patcher.lockfile import read_lock
+
+    locked = read_lock(path)
+    for row in rows:
+        wanted = locked.get(row.name)
+        if wanted is not None and wanted.digest != row.after:
+            raise Refused(f"{row.name} would get digest {row.after[:12]}, the lock file has "
+                          f"{wanted.digest[:12]}", where=str(path),
+                          next_step=f"install {row.name} {wanted.version}, unmodified")
+
+
+def _mapped(plan: Plan, change: dict[GroupName, GroupPlan]) -> Plan:
+    return replace(plan, patchsets=tuple(
+        replace(item, groups=tuple(change.get((item.patchset.name, group.id), group)
+                                   for group in item.groups)) for item in plan.patchsets))
+
+
+def _with_refusals(plan: Plan, refusals: Iterable[Refusal]) -> Plan:
+    """The engine's obstacles as outcomes of their groups."""
+    reasons: dict[GroupName, str] = {}
+    for refusal in refusals:
+        for name in refusal.groups:
+            reasons.setdefault(name, refusal.reason + (f"\n{refusal.diff}" if refusal.diff else ""))
+    return _mapped(plan, {
+        (item.patchset.name, group.id): group.refuse(Outcome.CONFLICT, reasons[name])
+        for item in plan.patchsets for group in item.groups
+        if (name := (item.patchset.name, group.id)) in reasons})
+
+
+def _with_dependents(plan: Plan) -> Plan:
+    """A group that requires a refused one of its document cannot go through either."""
+    while True:
+        change: dict[GroupName, GroupPlan] = {}
+        for item in plan.patchsets:
+            out = {group.id for group in item.groups if group.outcome.refused}
+            for group in item.groups:
+                lost = out & set(group.group.requires)
+                if lost and group.selected and group.outcome is Outcome.APPLICABLE:
+                    change[item.patchset.name, group.id] = group.refuse(
+                        Outcome.CONFLICT, f"requires {', '.join(sorted(lost))}")
+        if not change:
+            return plan
+        plan = _mapped(plan, change)
+
+
+def _without_refused(plan: Plan) -> Plan:
+    return replace(plan, patchsets=tuple(
+        replace(item, groups=tuple(g for g in item.groups if not g.outcome.refused))
+        for item in plan.patchsets))

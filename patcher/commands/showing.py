@@ -1,0 +1,171 @@
+"""The work of ``status``: the journal against the disk, and what a lock file expects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patcher.affected import effect
+from patcher.commands.changing import Changing
+from patcher.commands.options import Settings
+from patcher.engine.digest import combined_digest
+from patcher.engine.target import Target
+from patcher.errors import Exit, PatcherError, Refused
+from patcher.journal import AppliedGroup, AppliedPatchset
+from patcher.session import Session, reading
+from patcher.status import Effective, PatchsetStatus, State, status
+
+
+def show(settings: Settings, *, check: bool, lock: Path | None, digest: bool,
+         built: bool) -> Exit:
+    """Print what was asked for; CHECK_FAILED when a check says no."""
+    changing = Changing(settings)
+    session = _recovered(changing)
+    packages = _packages(changing, session)
+    problems = changing.site.lock_problems(lock) if lock else []
+    if digest:
+        settings.emit(combined_digest({row["name"]: row["digest"] for row in packages}))
+        found: tuple[PatchsetStatus, ...] = ()
+    else:
+        found = _status(changing, session, settings)
+        libraries = _built(changing, session) if built else None
+        if settings.format == "json":
+            settings.emit(_json(packages, found, problems, libraries))
+        else:
+            settings.emit("\n".join(_text(packages, found, libraries)))
+    for problem in problems:
+        click.echo(f"not as locked: {problem}", err=True)
+    wrong = check and any(not _sound(group.state, group.effective)
+                          for patchset in found for group in patchset.groups)
+    return Exit.CHECK_FAILED if wrong or problems else Exit.DONE
+
+
+def _sound(state: State, effective: Effective) -> bool:
+    return state is State.SUPERSEDED or (state is State.APPLIED
+                                         and effective in (Effective.YES, Effective.UNKNOWN))
+
+
+def _recovered(changing: Changing) -> Session:
+    """Finish an interrupted change when that is possible; else it is shown as interrupted."""
+    session = reading(changing.site.home)
+    if not session.pending:
+        return session
+    try:
+        with changing.session(check=False, timeout=0) as recovered:
+            return recovered
+    except Refused as error:
+        click.echo(f"an interrupted change is pending: {error}", err=True)
+        return session
+
+
+def _packages(changing: Changing, session: Session) -> list[dict[str, Any]]:
+    rows = []
+    for name, (root, version) in sorted(session.journal.packages().items()):
+        subject = changing.site.subject(name)
+        if subject is None:
+            click.echo(f"{name} {version or ''} is patched, but not installed any more", err=True)
+            continue
+        rows.append({"name": name, "version": subject.state.version,
+                     "root": str(session.home.root(root)), "digest": subject.state.digest})
+    return rows
+
+
+def _status(changing: Changing, session: Session, settings: Settings
+            ) -> tuple[PatchsetStatus, ...]:
+    def find(name: str) -> Target | None:
+        found = changing.site.installed(name)
+        return found.package if found else None
+
+    return status(session, find,
+                  effect=effect(changing.site.installed, session.home, session.journal,
+                                changing.surroundings),
+                  needed=lambda applied, group: _needed(changing, settings, applied, group))
+
+
+def _needed(changing: Changing, settings: Settings, applied: AppliedPatchset,
+            group: AppliedGroup) -> bool:
+    """Plan a lost group of a shipped patchset again, on the version that is installed now."""
+    from patcher.commands.planning import Planner
+    from patcher.operations.base import Outcome
+    from patcher.patchset.load import load_patchset, shipped
+    from patcher.plan import Request, Untouched
+
+    if applied.name not in shipped():
+        return True  # its document is not at hand
+    patchset = load_patchset(applied.name)
+    if group.id not in {one.id for one in patchset.groups}:
+        return True
+    try:
+        planner = Planner(settings, changing.site.environment, Untouched)
+        plan = planner.plan([Request(patchset, (group.id,))])
+    except PatcherError:
+        return True
+    return any(one.id == group.id and one.outcome is not Outcome.NOT_NEEDED
+               for one in plan.patchsets[0].groups)
+
+
+def _json(packages: Sequence[dict[str, Any]], found: Sequence[PatchsetStatus],
+          problems: Sequence[str], libraries: Sequence[dict[str, Any]] | None) -> str:
+    document: dict[str, Any] = {
+        "version": 1, "packages": list(packages), "lock": list(problems),
+        "patchsets": [{"name": one.name, "digest": one.digest, "state": one.state.value,
+                       "groups": [{"id": group.id, "state": group.state.value,
+                                   "effective": group.effective.value, "reason": group.reason,
+                                   "patches": [{"id": patch.id, "state": patch.state.value,
+                                                "reason": patch.reason,
+                                                "files": list(patch.files)}
+                                               for patch in group.patches]}
+                                  for group in one.groups]} for one in found],
+    }
+    if libraries is not None:
+        document["built"] = list(libraries)
+    return json.dumps(document, indent=2, sort_keys=True)
+
+
+def _text(packages: Sequence[dict[str, Any]], found: Sequence[PatchsetStatus],
+          libraries: Sequence[dict[str, Any]] | None) -> Iterator[str]:
+    if not found:
+        yield "nothing is applied here"
+    else:
+        yield ", ".join(f"{one.name}: {one.state.value}" for one in found)
+    for row in packages:
+        yield f"{row['name']} {row['version']} in {row['root']} (digest {row['digest'][:12]})"
+    for one in found:
+        for group in one.groups:
+            reason = f": {group.reason}" if group.reason else ""
+            yield (f"  {one.name}/{group.id}: {group.state.value}, "
+                   f"effective: {group.effective.value}{reason}")
+            for patch in group.patches:
+                if patch.state is not group.state:
+                    yield f"    {patch.id}: {patch.state.value}: {patch.reason}"
+    for library in libraries or ():
+        yield (f"built {library['path']}: {' '.join(library['archs']) or 'no GPU code'}"
+               + (f"; {library['hollow']} hollow kernels" if library["hollow"] else ""))
+    yield f"next: {_next(found)}"
+
+
+def _next(found: Sequence[PatchsetStatus]) -> str:
+    for one in found:
+        groups = [g for g in one.groups if g.state in (State.LOST, State.PARTIAL)]
+        if groups:
+            return " ".join(["sm-patch apply", one.name, *(f"--group {g.id}" for g in groups)])
+        if one.state in (State.DRIFTED, State.POISONED):
+            return "undo the foreign edit or reinstall the package, then sm-patch status"
+        if one.state is State.SUPERSEDED:
+            return f"sm-patch revert {one.name}"
+        if any(group.effective is Effective.NO for group in one.groups):
+            return "see the reason above"
+    return f"sm-patch verify {found[0].name}" if found else "sm-patch patchsets"
+
+
+def _built(changing: Changing, session: Session) -> list[dict[str, Any]]:
+    """The libraries in JIT caches of the patched packages: for which archs, and how hollow."""
+    from patcher.built import built_libraries
+
+    environs = changing.surroundings.environs(changing.survey)
+    names = sorted(session.journal.packages())
+    return [one.public() for environ in environs for one in built_libraries(names, environ)]

@@ -1,0 +1,80 @@
+"""The text of apply and revert: the answer first, the next command last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from patcher.caches.actions import Action, CacheAction
+from patcher.operations.base import Outcome
+from patcher.plan import Plan
+from patcher.report.plan import PackageRow, command, lines
+from patcher.status import Effective
+
+Effects = Mapping[tuple[str, str], tuple[Effective, str]]
+
+
+def applied(plan: Plan, rows: Sequence[PackageRow], effects: Effects,
+            caches: Iterable[CacheAction], restart: Sequence[Mapping[str, Any]], *,
+            changed: bool, check: bool) -> Iterator[str]:
+    """What apply did, or would do, or why it did not."""
+    yield _answer(plan, rows, changed, check)
+    yield from lines(plan, "apply")
+    for (patchset, group), (state, reason) in effects.items():
+        yield f"{patchset}/{group}: effective: {state.value}{f' ({reason})' if reason else ''}"
+    yield from _around(caches, restart)
+    names = [item.patchset.name for item in plan.patchsets]
+    if plan.refused and not changed:
+        yield "next: " + _way_on(plan)
+    elif check:
+        yield "next: " + (f"sm-patch apply {' '.join(names)}" if changed else "sm-patch status")
+    else:
+        yield "next: " + (f"sm-patch verify {names[0]}" if changed else "sm-patch status")
+
+
+def _answer(plan: Plan, rows: Sequence[PackageRow], changed: bool, check: bool) -> str:
+    where = ", ".join(f"{row.name} {row.version or '(no version)'}" for row in rows)
+    chosen = [(item.patchset.name, group) for item in plan.patchsets for group in item.groups
+              if group.selected]
+    done = [f"{name}/{group.id}" for name, group in chosen if group.outcome is Outcome.APPLICABLE]
+    lost = [f"{name}/{group.id}" for name, group in chosen if group.outcome.refused]
+    if lost and not changed:
+        return f"not applied, nothing was written: {', '.join(lost)} cannot go through"
+    if changed:
+        verb = "would apply" if check else "applied"
+        rest = f"; not {', '.join(lost)}" if lost else ""
+        return f"{verb} {', '.join(done) or 'what had changed'} to {where}{rest}"
+    kept = [f"{name}/{group.id} {group.outcome.value}" for name, group in chosen]
+    return f"nothing to do in {where}: {', '.join(kept) or 'no group is selected'}"
+
+
+def _way_on(plan: Plan) -> str:
+    for item in plan.patchsets:
+        fine = [group.id for group in item.groups
+                if group.selected and group.outcome is Outcome.APPLICABLE]
+        if fine:
+            return command("apply", item.patchset.name, fine)
+    return f"sm-patch scan {plan.packages[0] if plan.packages else ''}".rstrip()
+
+
+def reverted(names: Sequence[str], files: Sequence[str], left: Sequence[str],
+             caches: Iterable[CacheAction], restart: Sequence[Mapping[str, Any]], *,
+             check: bool) -> Iterator[str]:
+    """What revert did: which patchsets left, which files changed, what remains applied."""
+    verb = "would revert" if check else "reverted"
+    count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
+    yield f"{verb} {', '.join(names)}: {count}" if names else "nothing to do: nothing is applied"
+    for path in files:
+        yield f"  {path}"
+    yield from _around(caches, restart)
+    if left:
+        yield f"still applied: {', '.join(left)}"
+    yield "next: sm-patch status"
+
+
+def _around(caches: Iterable[CacheAction], restart: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for action in caches:
+        said = "" if action.action in (Action.DELETE, Action.REMOVE) else f": {action.reason}"
+        yield f"cache {action.cache}: {action.action.value} {action.path}{said}"
+    for process in restart:
+        yield f"restart: {process['pid']} still runs the code from before ({process['file']})"
