@@ -38,21 +38,26 @@ Bindings = dict[str, list[Binding]]
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
-def collect(body: list[ast.stmt]) -> Bindings:
-    """All bindings in a body, without those of nested functions and classes."""
+def collect(body: list[ast.stmt], *, walrus: bool = False) -> Bindings:
+    """All bindings in a body, without those of nested functions and classes.
+
+    ``walrus`` says that the file has assignment expressions, which are slow to look for.
+    """
     found: Bindings = {}
     for statement in body:
-        for name, binding in _of_statement(statement, True):
+        for name, binding in _of_statement(statement, True, walrus):
             found.setdefault(name, []).append(binding)
     return found
 
 
-def _of_statement(statement: ast.stmt, sure: bool) -> Iterator[tuple[str, Binding]]:
+def _of_statement(statement: ast.stmt, sure: bool, walrus: bool) -> Iterator[tuple[str, Binding]]:
     """Bindings of a statement and of all statements inside it; a stack, as ladders run deep."""
     stack = [(statement, sure)]
     while stack:
         node, sure = stack.pop()
         yield from _simple(node, sure)
+        if walrus:
+            yield from _walruses(node)
         if isinstance(node, _SCOPES):
             continue
         inner = sure and isinstance(node, ast.With | ast.AsyncWith)
@@ -84,8 +89,6 @@ def _simple(node: ast.stmt, sure: bool) -> Iterator[tuple[str, Binding]]:
     elif isinstance(node, ast.With | ast.AsyncWith):
         for item in node.items:
             yield from _opaque(item.optional_vars, line)
-    if isinstance(node, ast.If | ast.While | ast.Expr | ast.Return | ast.Assign | ast.Assert):
-        yield from _walruses(node, line)
 
 
 def _imports(node: ast.Import | ast.ImportFrom, sure: bool) -> Iterator[tuple[str, Binding]]:
@@ -97,7 +100,7 @@ def _imports(node: ast.Import | ast.ImportFrom, sure: bool) -> Iterator[tuple[st
                                            imported=imported)
 
 
-def _walruses(node: ast.stmt, line: int) -> Iterator[tuple[str, Binding]]:
+def _walruses(node: ast.stmt) -> Iterator[tuple[str, Binding]]:
     root = getattr(node, "test", None) or getattr(node, "value", None)
     if root is None:
         return
@@ -105,7 +108,7 @@ def _walruses(node: ast.stmt, line: int) -> Iterator[tuple[str, Binding]]:
     while stack:
         here = stack.pop()
         if isinstance(here, ast.NamedExpr):
-            yield here.target.id, Binding(How.ASSIGN, here.value, line)
+            yield here.target.id, Binding(How.ASSIGN, here.value, node.lineno)
         if not isinstance(here, ast.Lambda):
             stack += ast.iter_child_nodes(here)
 

@@ -84,7 +84,9 @@ def apply(evaluator: Interpreter, callee: Value, name: str, args: list[Value],
         return apply(evaluator, callee.function, name, [*callee.args, *args],
                      {**callee.keywords, **keywords})
     if isinstance(callee, Function):
-        result = evaluator.invoke(callee, args, keywords)
+        result = Unknown(frozenset({f"{name}()"}))
+        if _matters(callee, args, keywords):
+            result = _remembered(evaluator, callee, args, keywords)
         if isinstance(result, Varied) and not names_of(result):
             return result
         named = _named(name, callee, args, keywords)
@@ -97,6 +99,31 @@ def apply(evaluator: Interpreter, callee: Value, name: str, args: list[Value],
                                       and isinstance(callee.cells[0], Method)):
         return lift(lambda method, *rest: _method(method, rest), callee, *args)
     return UNKNOWN
+
+
+def _matters(function: Function, args: list[Value], keywords: dict[str, Value]) -> bool:
+    """False when neither the function's text nor its arguments hint at an architecture."""
+    if any(isinstance(v, Varied) for v in (*args, *keywords.values())):
+        return True
+    key = ("hint", id(function.node))
+    found = function.module.cache.get(key)
+    if found is None:
+        first, last = function.node.lineno, function.node.end_lineno or function.node.lineno
+        lines = function.module.lines[first - 1:last]
+        found = any(vocabulary().hint.search(line) for line in lines)
+        function.module.cache[key] = found
+    return bool(found)
+
+
+def _remembered(evaluator: Interpreter, function: Function, args: list[Value],
+                keywords: dict[str, Value]) -> Value:
+    key = (id(function.node), *args, *sorted(keywords.items(), key=lambda pair: pair[0]))
+    try:
+        if key not in evaluator.results:
+            evaluator.results[key] = evaluator.invoke(function, args, keywords)
+        return evaluator.results[key]
+    except TypeError:  # a list among the arguments
+        return evaluator.invoke(function, args, keywords)
 
 
 def _external(evaluator: Interpreter, callee: External, name: str, args: list[Value],
@@ -176,6 +203,7 @@ def invoke(evaluator: Interpreter, function: Function, args: list[Value],
         return _filled(_run(evaluator, node.body, 0, scope, 0), None)
     finally:
         evaluator.calls -= 1
+        scope.memo.clear()
 
 
 def _arguments(evaluator: Interpreter, function: Function, args: list[Value],

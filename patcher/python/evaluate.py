@@ -39,7 +39,7 @@ from patcher.python.values import (
     truth_value,
 )
 
-MAX_STEPS = 20_000
+MAX_STEPS = 4_000  # real gates take fewer than 500
 MAX_DEPTH = 60
 _MAX_ITEMS = 64
 
@@ -53,6 +53,7 @@ class Evaluator:
         self._depth = 0
         self._steps = 0
         self.calls = 0
+        self.results: dict[object, Value] = {}
 
     def module_scope(self, module: Module) -> Scope:
         """The scope of a module's top level."""
@@ -60,6 +61,13 @@ class Evaluator:
         if found is None:
             found = self._scopes[id(module)] = Scope(module)
         return found
+
+    def forget(self, module: Module) -> None:
+        """Drop what is known of a module, so that its syntax tree can be freed at once."""
+        scope = self._scopes.pop(id(module), None)
+        if scope is not None:
+            scope.memo.clear()
+        self.results.clear()
 
     def truth(self, node: ast.expr, scope: Scope) -> Truth:
         """The expression as a test, per target."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from patcher.arch import DEVICE, EMPTY, UNKNOWN, ArchSet, Truth
+from patcher.arch import DEVICE, EMPTY, UNKNOWN, ArchSet, Truth, known_targets
 from patcher.gates import Effect, Evidence, Layer
 from patcher.python import shapes
 from patcher.python.evaluate import Evaluator
@@ -15,7 +15,7 @@ from patcher.python.notes import message
 from patcher.python.scope import Scope
 from patcher.python.syntax import refuses
 from patcher.python.taint import Lines
-from patcher.python.values import Varied, names_of, truth_of
+from patcher.python.values import RAISED, Varied, names_of, truth_of
 from patcher.python.vocabulary import vocabulary
 
 _TESTS = (ast.Compare, ast.BoolOp, ast.Call, ast.UnaryOp)
@@ -38,6 +38,22 @@ class Row:
     names: tuple[str, ...] = ()
     decided_by: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A test's truth, the worlds in which a call in it raises, and what would decide the rest."""
+
+    truth: Truth
+    raised: ArchSet = EMPTY
+    names: tuple[str, ...] = ()
+
+    def turned(self) -> Verdict:
+        """The verdict on the opposite test."""
+        return Verdict(~self.truth, self.raised, self.names)
+
+
+UNDECIDED = Verdict(UNKNOWN)
 
 
 @dataclass
@@ -80,7 +96,9 @@ class Walk:
             self._shape(shape, name, DEVICE)
         owner = scope.owner if scope.node is None else None
         outer = scope if scope.node is not None else self.evaluator.module_scope(self.module)
-        self._block(node.body, Scope(self.module, node, owner, outer), name, DEVICE)
+        inner = Scope(self.module, node, owner, outer)
+        self._block(node.body, inner, name, DEVICE)
+        inner.memo.clear()
 
     def _class(self, node: ast.ClassDef, scope: Scope, within: str) -> None:
         name = f"{within}.{node.name}".lstrip(".")
@@ -91,10 +109,10 @@ class Walk:
 
     def _other(self, statement: ast.stmt, scope: Scope, within: str, reached: ArchSet) -> ArchSet:
         if isinstance(statement, ast.Assert):
-            truth, names = self._truth(statement.test, scope)
-            self._test("PY-ASSERT", statement.test, within, truth, names, reached, Effect.ERROR)
+            verdict = self._verdict(statement.test, scope)
+            self._test("PY-ASSERT", statement.test, within, verdict, reached, Effect.ERROR)
             self._inner(statement.test, scope, within, reached)
-            return reached - truth.false
+            return reached - verdict.truth.false
         if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
             if isinstance(statement, ast.While):
                 self._inner(statement.test, scope, within, reached)
@@ -119,35 +137,37 @@ class Walk:
         return EMPTY if ends else reached
 
     def _plain(self, statement: ast.stmt, scope: Scope, within: str, reached: ArchSet) -> None:
-        """Returned and assigned tests, and gates inside of expressions."""
+        """Returned and assigned tests, and gates inside of expressions. What a module-level
+        name that names an architecture is given is a definition, not a gate."""
+        if isinstance(statement, ast.Assign) and not within and vocabulary().arch_in_name.search(
+                ast.unparse(statement.targets[0])):
+            return
         value = getattr(statement, "value", None)
         if isinstance(value, _TESTS):
             rule, named = _purpose(statement, within)
             if rule and not vocabulary().arch_in_name.search(named):
-                truth, names = self._truth(value, scope, strict=True)
-                self._test(rule, value, within, truth, names, reached, Effect.FEATURE)
+                verdict = self._verdict(value, scope, strict=True)
+                self._test(rule, value, within, verdict, reached, Effect.FEATURE)
         for child in ast.iter_child_nodes(statement):
             if isinstance(child, ast.expr):
-                skip = isinstance(statement, ast.Assign) and not within and \
-                    vocabulary().arch_in_name.search(ast.unparse(statement.targets[0]))
-                self._inner(child, scope, within, reached, flags=not skip)
+                self._inner(child, scope, within, reached)
 
-    def _inner(self, root: ast.expr, scope: Scope, within: str, reached: ArchSet,
-               flags: bool = True) -> None:
+    def _inner(self, root: ast.expr, scope: Scope, within: str, reached: ArchSet) -> None:
         """Choices, tables, keyword lists and compiler flags inside an expression."""
-        stack: list[tuple[ast.AST, bool]] = [(root, flags)]
+        stack: list[tuple[ast.AST, bool]] = [(root, True)]
+        many_lines = root.lineno != root.end_lineno
         while stack:
             node, flags = stack.pop()
-            if not self.lines.touch(node) and hasattr(node, "lineno"):
+            if many_lines and not self.lines.touch(node):
                 continue
-            if flags and isinstance(node, ast.List | ast.BinOp | ast.IfExp | ast.Name):
+            flags = flags and not isinstance(node, ast.Dict)  # the table is the gate, if any
+            if flags and isinstance(node, ast.expr) and self._is_new(node, scope):
                 made = shapes.gencode(self.evaluator, node, scope, _text(node))
                 if made:
                     self._shape(made, within, reached)
                     flags = False
             if isinstance(node, ast.IfExp):
-                truth, names = self._truth(node.test, scope)
-                self._choice(node, within, truth, names, reached)
+                self._choice(node, within, self._verdict(node.test, scope), reached)
             elif isinstance(node, ast.Call):
                 for shape in shapes.in_call(self.evaluator, node, scope):
                     self._shape(shape, within, reached)
@@ -156,50 +176,51 @@ class Walk:
                     self._shape(shape, within, reached)
             elif isinstance(node, ast.Lambda):
                 continue
-            stack += [(child, flags) for child in ast.iter_child_nodes(node)]
+            stack += [(child, flags) for child in _children(node)]
 
-    def _choice(self, node: ast.IfExp, within: str, truth: Truth, names: tuple[str, ...],
-                reached: ArchSet) -> None:
+    def _is_new(self, node: ast.AST, scope: Scope) -> bool:
+        """Flags written here or named by the module; what is local was reported before."""
+        if isinstance(node, ast.Name):
+            return scope.node is None or node.id not in self.module.bindings_of(scope.node)
+        return isinstance(node, ast.List | ast.BinOp | ast.IfExp)
+
+    def _choice(self, node: ast.IfExp, within: str, verdict: Verdict, reached: ArchSet) -> None:
         first, second = (_is_nothing(part) for part in (node.body, node.orelse))
-        turned = ~truth if first and not second else truth
+        turned = verdict.turned() if first and not second else verdict
         effect = Effect.FEATURE if first or second else Effect.ALTERNATIVE
-        self._test("PY-CHOICE", node.test, within, turned, names, reached, effect)
+        self._test("PY-CHOICE", node.test, within, turned, reached, effect)
 
     def _ladder(self, node: ast.If, scope: Scope, within: str, reached: ArchSet,
                 rest: list[ast.stmt]) -> ArchSet:
         """An if/elif/else ladder; an arm's worlds that another arm serves are not closed."""
-        arms: list[tuple[ast.If, Truth, tuple[str, ...], ArchSet]] = []
+        arms: list[tuple[ast.If, Verdict, ArchSet]] = []
         here, left, falling = node, reached, EMPTY
         while True:
-            truth, names = self._truth(here.test, scope)
-            arms.append((here, truth, names, left))
+            verdict = self._verdict(here.test, scope)
+            arms.append((here, verdict, left))
             self._inner(here.test, scope, within, left)
-            mark = len(self.rows)
-            falling = falling | self._block(here.body, scope, within, left - truth.false)
-            inside = self.rows[mark:]
-            del self.rows[mark:]
-            self.rows += inside
-            left = left - truth.true
+            falling = falling | self._block(here.body, scope, within, left - verdict.truth.false)
+            left = left - verdict.truth.true
             if len(here.orelse) == 1 and isinstance(here.orelse[0], ast.If):
                 here = here.orelse[0]
                 continue
             break
         otherwise = here.orelse
         falling = falling | (self._block(otherwise, scope, within, left) if otherwise else left)
-        served = [EMPTY if refuses(arm.body) else truth.true & came for arm, truth, _, came in arms]
-        for position, (arm, truth, names, came) in enumerate(arms):
-            others = EMPTY
-            for other in served[position + 1:]:
-                others = others | other
-            self._arm(arm, within, truth, names, came - (others - truth.true), otherwise, rest)
+        others = EMPTY  # served by later arms
+        for arm, verdict, came in reversed(arms):
+            mine = verdict.truth.true
+            self._arm(arm, within, verdict, came - (others - mine), otherwise, rest)
+            if not refuses(arm.body):
+                others = others | (mine & came)
         return falling
 
-    def _arm(self, arm: ast.If, within: str, truth: Truth, names: tuple[str, ...],
-             reached: ArchSet, otherwise: list[ast.stmt], rest: list[ast.stmt]) -> None:
+    def _arm(self, arm: ast.If, within: str, verdict: Verdict, reached: ArchSet,
+             otherwise: list[ast.stmt], rest: list[ast.stmt]) -> None:
         refusal, other = refuses(arm.body), refuses(otherwise)
         if refusal and not other:
             effect = Effect.ERROR if refusal == "raise" else Effect.FEATURE
-            self._test("PY-REFUSAL", arm.test, within, ~truth, names, reached, effect,
+            self._test("PY-REFUSAL", arm.test, within, verdict.turned(), reached, effect,
                        message(self.module.path, arm.body))
             return
         following = refuses(rest[:1]) if not otherwise and _ends(arm.body) else ""
@@ -211,31 +232,35 @@ class Walk:
             effect = Effect.ALTERNATIVE if served else Effect.FEATURE
         said = message(self.module.path, otherwise) or (
             message(self.module.path, rest[:1]) if following else [])
-        self._test("PY-IF", arm.test, within, truth, names, reached, effect, said)
+        self._test("PY-IF", arm.test, within, verdict, reached, effect, said)
 
-    def _truth(self, node: ast.expr, scope: Scope,
-               strict: bool = False) -> tuple[Truth, tuple[str, ...]]:
-        """The test per target; unknown when it does not depend on the architecture."""
+    def _verdict(self, node: ast.expr, scope: Scope, strict: bool = False) -> Verdict:
+        """The test per target; undecided when it does not depend on the architecture."""
         if not self.lines.touch(node):
-            return UNKNOWN, ()
+            return UNDECIDED
         value = self.evaluator.value(node, scope)
         if isinstance(value, bool) and not strict:
-            return (Truth(DEVICE, EMPTY) if value else Truth(EMPTY, DEVICE)), ()
+            return Verdict(Truth(DEVICE, EMPTY) if value else Truth(EMPTY, DEVICE))
         if not isinstance(value, Varied):
-            return UNKNOWN, ()
-        if strict and any(not isinstance(c, bool) and isinstance(c, int | str | tuple | list)
+            return UNDECIDED
+        if strict and any(isinstance(c, int | str | tuple | list) and not isinstance(c, bool)
                           for c in value.cells):
-            return UNKNOWN, ()
-        return truth_of(value), tuple(sorted(names_of(value)))
+            return UNDECIDED
+        raised = ArchSet.of(*(t for t in known_targets() if value.cells[t.index] is RAISED))
+        truth = truth_of(value)
+        return Verdict(Truth(truth.true, truth.false - raised), raised,
+                       tuple(sorted(names_of(value))))
 
-    def _test(self, rule: str, node: ast.expr, within: str, truth: Truth, names: tuple[str, ...],
-              reached: ArchSet, effect: Effect, said: list[Evidence] | None = None) -> None:
-        opened, closed = truth.true & reached, truth.false & reached
+    def _test(self, rule: str, node: ast.expr, within: str, verdict: Verdict, reached: ArchSet,
+              effect: Effect, said: list[Evidence] | None = None) -> None:
+        reached = reached - verdict.raised
+        opened, closed = verdict.truth.true & reached, verdict.truth.false & reached
         unknown = reached - opened - closed
         if not reached or reached in (opened, closed, unknown):
             return
         self.rows.append(Row(rule, node.lineno, node.end_lineno or node.lineno, _text(node), within,
-                             opened, closed, unknown, effect, decided_by=names if unknown else (),
+                             opened, closed, unknown, effect,
+                             decided_by=verdict.names if unknown else (),
                              evidence=tuple(said or ())))
 
     def _shape(self, shape: shapes.Shape, within: str, reached: ArchSet) -> None:
@@ -245,6 +270,15 @@ class Walk:
             shape.rule, first, getattr(shape.node, "end_lineno", first) or first, shape.condition,
             within, opened, reached - opened - unknown, unknown, shape.effect, shape.layer,
             shape.names))
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    """Child expressions that can hold a gate; the keywords of a call are looked through."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr) and not isinstance(child, ast.Constant):
+            yield child
+        elif isinstance(child, ast.keyword | ast.comprehension):
+            yield from _children(child)
 
 
 def _text(node: ast.AST) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from patcher.errors import InputError, UnsafePath
 from patcher.python.bindings import Binding, Bindings, FunctionNode, collect
@@ -38,12 +39,17 @@ class Module:
     inner: dict[int, Bindings] = field(default_factory=dict)
     cache: dict[object, object] = field(default_factory=dict)
 
+    @cached_property
+    def lines(self) -> list[str]:
+        """The source's lines as text."""
+        return self.source.decode("utf-8", "replace").splitlines()
+
     def bindings_of(self, node: FunctionNode | ast.ClassDef) -> Bindings:
         """The bindings of a function or class body, collected once."""
         found = self.inner.get(id(node))
         if found is None:
             body = [] if isinstance(node, ast.Lambda) else node.body
-            found = self.inner[id(node)] = collect(body)
+            found = self.inner[id(node)] = collect(body, walrus=b":=" in self.source)
         return found
 
 
@@ -106,6 +112,7 @@ class Index:
         self._tree = tree
         self._top = folder.strip("/").split("/")[0]
         self._modules: dict[str, Module | None] = {}
+        self._wanted: set[str] = set()
 
     def replaced(self, path: str, source: bytes) -> Index:
         """The same package with other bytes in one file; parsed modules are shared."""
@@ -120,6 +127,15 @@ class Index:
         module = None if tree is None else _module(path, source, tree)
         self._modules[path] = module
         return module
+
+    def forget(self, path: str) -> None:
+        """Free a module that no other has asked for."""
+        module = self._modules.get(path)
+        if module is not None and path not in self._wanted:
+            del self._modules[path]
+            module.inner.clear()
+            module.cache.clear()
+            module.bindings.clear()
 
     def at(self, path: str) -> Module | None:
         """The module at a path, None when it is absent or not Python."""
@@ -140,6 +156,7 @@ class Index:
         for path in (f"{base}.py", f"{base}/__init__.py"):
             known = self._modules.get(path)
             if known or (self._tree is not None and exists(self._tree, path)):
+                self._wanted.add(path)
                 return self.at(path)
         return None
 
@@ -153,7 +170,7 @@ def _module(path: str, source: bytes, tree: ast.Module) -> Module:
         dotted = package = dotted.removesuffix(".__init__")
     else:
         package = dotted.rpartition(".")[0]
-    return Module(path, dotted, package, tree, collect(tree.body), source)
+    return Module(path, dotted, package, tree, collect(tree.body, walrus=b":=" in source), source)
 
 
 def absolute(module: Module, node: ast.ImportFrom) -> str:

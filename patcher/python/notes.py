@@ -86,4 +86,5 @@ def judge(notes: list[Evidence], place: str, opened: ArchSet) -> tuple[Cause, tu
             line = notes[0].line if notes else 0
             return Cause.HARDWARE, (
                 Evidence(place.split("\0")[0], line, f"{match[0]}: {marker.why}"),)
-    return Cause.UNKNOWN, tuple(notes[:2])
+    told = [n for n in notes if words.names_an_architecture.search(n.text)]
+    return Cause.UNKNOWN, tuple(told[:2])

@@ -28,6 +28,7 @@ class Interpreter(Protocol):
 
     index: Index
     calls: int  # how many calls are being interpreted now
+    results: dict[object, Value]  # of calls, by function and arguments
 
     def module_scope(self, module: Module) -> Scope: ...
 

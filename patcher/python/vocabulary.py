@@ -42,6 +42,7 @@ class Vocabulary:
     not_nvidia: frozenset[Any]
     prefilter: re.Pattern[bytes]
     hint: re.Pattern[str]
+    hints: tuple[re.Pattern[str], ...]
     generated_paths: re.Pattern[str]
     generated_heads: re.Pattern[str]
     arch_in_name: re.Pattern[str]
@@ -64,10 +65,13 @@ def vocabulary() -> Vocabulary:
     raw = json.loads(_DATA.read_text("utf-8"))
     ready: dict[str, Any] = {key: frozenset(raw[key]) for key, kind in
                              Vocabulary.__annotations__.items() if kind == "frozenset[str]"}
-    for key in ("hint", "generated_paths", "generated_heads", "arch_in_name", "intended", "names_an_architecture"):
-        ready[key] = re.compile(raw[key])
+    for key, kind in Vocabulary.__annotations__.items():
+        if kind == "re.Pattern[str]" and key in raw:
+            ready[key] = re.compile(raw[key])
     return Vocabulary(
         **ready,
+        hint=re.compile("|".join(raw["hints"])),
+        hints=tuple(map(re.compile, raw["hints"])),
         hardware_markers=tuple(_marker(marker) for marker in raw["hardware_markers"]),
         skipped_paths=tuple(raw["skipped_paths"]),
         constants=raw["constants"], keywords=raw["keywords"],
