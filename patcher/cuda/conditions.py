@@ -6,8 +6,9 @@ from typing import NamedTuple, Protocol
 
 from patcher.arch import ALL_BITS
 from patcher.cuda.expand import Expander, Token, plain
-from patcher.cuda.expression import Malformed, OpenToken, Parser, TooComplex, evaluate
+from patcher.cuda.expression import OpenToken, Parser, evaluate
 from patcher.cuda.predefined import HostAnswers
+from patcher.cuda.problems import MAX_CONDITION, Malformed, TooComplex
 from patcher.cuda.state import State
 from patcher.cuda.tokens import Tokens, significant, tokenise
 from patcher.cuda.values import Builtin, Macro, Mixed, Open, Value
@@ -30,6 +31,9 @@ class Place(Protocol):
     line: int
     level: int
 
+    def spend(self, work: int) -> None:
+        """Account for so many tokens; raises TooComplex when the unit's share is used up."""
+
     def has_include(self, include: str, *, following: bool) -> bool: ...
 
 
@@ -44,6 +48,9 @@ class WorldScope:
         self.world = 1
         self.same = ALL_BITS
         self.volatile = False  # depends on more than macros
+
+    def spend(self, work: int) -> None:
+        self._place.spend(work)
 
     def enter(self, world: int) -> None:
         self.world = world
@@ -114,6 +121,8 @@ class Conditions:
         return truths, scope.volatile
 
     def _evaluate(self, text: str, scope: WorldScope) -> Truths:
+        if len(text) > MAX_CONDITION:
+            return Truths(0, 0, (text[:80],), "the condition is too long")
         tokens = plain(tokenise(text))
         true = false = 0
         names: set[str] = set()
@@ -129,6 +138,7 @@ class Conditions:
                 value, problem = False, str(error)
             except TooComplex as error:
                 value, problem = frozenset([text[:80]]), str(error)
+                scope.same = ALL_BITS  # trying the other worlds would take as long again
             worlds = scope.same & pending
             pending &= ~worlds
             if isinstance(value, frozenset):

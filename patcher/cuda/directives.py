@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from patcher.cuda.expression import Malformed, Node, Parser, TooComplex
+from patcher.cuda.expression import Node, Parser
 from patcher.cuda.lexer import CONDITIONAL, Directive, directives
+from patcher.cuda.problems import Malformed, TooComplex
 from patcher.cuda.tokens import SPACES, significant, tokenise
 from patcher.edits import Span
 
@@ -75,7 +76,10 @@ class _Open:
 
 
 def parse(data: bytes) -> SourceFile:
-    """The ladders of a file; an unterminated one ends with the file and is warned of."""
+    """The ladders of a file; an unterminated one ends with the file and is warned of.
+
+    Raises InputError for a file past the bounds of ``problems``.
+    """
     done: list[Ladder] = []
     stack: list[_Open] = []
     warnings: list[str] = []

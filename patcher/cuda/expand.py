@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-from patcher.cuda.expression import Malformed, OpenToken, TooComplex
+from patcher.cuda.expression import OpenToken
+from patcher.cuda.problems import MAX_CONDITION, MAX_EXPANSION, Malformed, TooComplex
 from patcher.cuda.tokens import Tokens, is_identifier, tokenise
 from patcher.cuda.values import Builtin, Macro, Open
 
 Hidden = frozenset[str]
 Token = tuple[str, Hidden]
 
-MAX_TOKENS = 200_000  # produced by one condition; real ones stay below some thousands
 _NOTHING: Hidden = frozenset()
 _PLACEMARKER = ("", _NOTHING)
 _QUOTED = re.compile(r"[\"\\]")
@@ -26,6 +26,8 @@ class Scope(Protocol):
     """What expansion asks about names, in one world."""
 
     def lookup(self, name: str) -> Macro | Open | Builtin | None: ...
+
+    def spend(self, work: int) -> None: ...
 
     def builtin(self, name: str, arguments: Tokens | None) -> str | None:
         """A built-in's replacement; None leaves the name alone."""
@@ -40,7 +42,7 @@ class Expander:
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self._budget = MAX_TOKENS
+        self._budget = MAX_EXPANSION
         self._depth = 0
 
     def expand(self, tokens: list[Token], *, condition: bool) -> list[Token]:
@@ -75,7 +77,7 @@ class Expander:
         elif isinstance(value, Builtin):
             done.append((self._call_builtin(name, pending), _NOTHING))
         elif value.parameters is None:
-            body = self._substitute(value, value.tokens, {})
+            body = self._substitute(value, {})
             self._push(pending, body, hidden | {name})
         else:
             self._call(name, hidden, value, pending, done)
@@ -87,13 +89,11 @@ class Expander:
             return
         arguments, close_hidden = _collect(name, pending)
         bound = self._bind(name, macro, arguments)
-        body = self._substitute(macro, macro.tokens, bound)
+        body = self._substitute(macro, bound)
         self._push(pending, body, (hidden & close_hidden) | {name})
 
     def _push(self, pending: list[Token], body: list[Token], hidden: Hidden) -> None:
-        self._budget -= len(body) + 1
-        if self._budget < 0:
-            raise TooComplex("a macro expands without end")
+        self.spend(len(body) + 1)
         pending.extend([(text, own | hidden) for text, own in reversed(body) if text])
 
     def _defined(self, pending: list[Token]) -> str:
@@ -141,11 +141,15 @@ class Expander:
             raise Malformed(f"macro {name} takes {len(names)} arguments, not {given}")
         return {n: _Argument(_strip(a), self) for n, a in zip(names, arguments, strict=False)}
 
-    def _substitute(self, macro: Macro, body: Tokens, bound: Bound) -> list[Token]:
-        return _Substitution(macro, body, bound, self).run()
+    def _substitute(self, macro: Macro, bound: Bound) -> list[Token]:
+        if len(macro.body) > MAX_CONDITION:
+            raise TooComplex("a macro is too long")
+        return _Substitution(macro, macro.tokens, bound, self).run()
 
     def spend(self, count: int) -> None:
+        """Account for tokens that came into being."""
         self._budget -= count
+        self._scope.spend(count)
         if self._budget < 0:
             raise TooComplex("a macro expands without end")
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from patcher.cuda.problems import MAX_NESTING, Malformed, TooComplex
 from patcher.cuda.tokens import ALTERNATIVE, is_identifier
 
 Node = tuple[Any, ...]
 Value = tuple[int, bool] | frozenset[str]
 
-MAX_NESTING = 200
 _LEVELS = (("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="),
            ("<<", ">>"), ("+", "-"), ("*", "/", "%"))
 _LEVEL = {op: level for level, ops in enumerate(_LEVELS) for op in ops}
@@ -24,14 +24,6 @@ _ESCAPES = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11, "e": 27,
 _CHARACTER = re.compile(
     r"\\(?:x([0-9a-fA-F]+)|([0-7]{1,3})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))|([^\\])", re.S)
 _WRAP = 1 << 64
-
-
-class Malformed(Exception):
-    """Not an expression; a compiler reports an error and takes it as false."""
-
-
-class TooComplex(Exception):
-    """The input would take more time or memory than it is worth."""
 
 
 class OpenToken(str):

@@ -7,9 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from patcher.cuda.problems import MAX_FILE_BYTES
 from patcher.cuda.skeleton import Op, Skeleton, build
 from patcher.cuda.values import Values
-from patcher.errors import InputError
+from patcher.errors import PatcherError
 from patcher.tree import Tree
 
 LoadedRow = tuple[Any, ...]  # a skeleton's row; that of a #define holds the macro itself
@@ -73,8 +74,11 @@ class Files:
 
     def _read(self, path: str) -> LoadedFile | str:
         try:
-            return self._lex(self._tree.read(path))
-        except (OSError, InputError) as error:
+            data = self._tree.read(path)
+            if len(data) > MAX_FILE_BYTES:
+                return f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB"
+            return self._lex(data)
+        except (OSError, PatcherError) as error:
             return f"cannot read {path}: {error}"
 
     def _lex(self, data: bytes) -> LoadedFile:

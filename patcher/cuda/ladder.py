@@ -7,6 +7,7 @@ from typing import Protocol
 from patcher.arch import ALL_BITS
 from patcher.cuda.conditions import Truths
 from patcher.cuda.files import LoadedRow
+from patcher.cuda.problems import MAX_DECIDERS
 from patcher.cuda.record import ArmRow
 from patcher.cuda.skeleton import Flag
 from patcher.cuda.state import Fork, State
@@ -79,7 +80,7 @@ class LadderWalk:
             deciders.update(self.names, self._deciders)
         self._depends |= bool(unknown) or (0 < true < ALL_BITS and not flags & _GUARD)
         self._arms.append((row[1], left & true & ~doubtful, left & false, unknown | uncertain,
-                           tuple(sorted(deciders))))
+                           _few(deciders)))
         if flags & _ERROR:
             taken = left & true & ~self._unsure  # assumed not to be what is compiled
             self.left = left & ~true
@@ -92,13 +93,13 @@ class LadderWalk:
             if unknown:
                 self._doubt(unknown, names)
         self.arm_maybe = (self.maybe | self._unsure) & taken
-        self.arm_names = tuple(sorted({*self.names, *self._deciders})) if self.arm_maybe else ()
+        self.arm_names = _few({*self.names, *self._deciders}) if self.arm_maybe else ()
         self._taken = taken
         return taken
 
     def _doubt(self, worlds: int, names: tuple[str, ...]) -> None:
         self._unsure |= worlds
-        self._deciders = tuple(sorted({*self._deciders, *names}))
+        self._deciders = _few({*self._deciders, *names})
         if self._fork is None:
             self._fork = Fork(self._state, self._values)
 
@@ -112,3 +113,7 @@ class LadderWalk:
         if self._fork is not None:
             self._fork.merge(self.left & self.live, self._deciders)
         return tuple(self._arms), self._depends
+
+
+def _few(names: set[str]) -> tuple[str, ...]:
+    return tuple(sorted(names)[:MAX_DECIDERS])

@@ -11,7 +11,9 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
+from patcher.cuda.problems import MAX_DIRECTIVES, MAX_RAW_STRING_WORK
 from patcher.edits import Span
+from patcher.errors import InputError
 
 _SPLICE = re.compile(r"\\[ \t\f\v\r]*\n")
 _WS = r"[ \t\f\v\r\0]*"
@@ -97,9 +99,14 @@ class _Source:
 
 
 def directives(data: bytes) -> list[Directive]:
-    """Every directive that matters to conditions, includes and macros, in order."""
+    """Every directive that matters to conditions, includes and macros, in order.
+
+    Raises InputError for a file that would take too long.
+    """
     if b"#" not in data and b"%:" not in data:
         return []
+    if data.count(b'R"') * len(data) > MAX_RAW_STRING_WORK:
+        raise InputError("too many raw strings for a file of this size")
     source = _Source(data)
     text = source.text
     found: list[Directive] = []
@@ -116,6 +123,8 @@ def directives(data: bytes) -> list[Directive]:
         word = _WORD.match(text, start)
         if word and word[1] in KEPT:
             found.append(_directive(source, word, start, match.end()))
+            if len(found) > MAX_DIRECTIVES:
+                raise InputError(f"more than {MAX_DIRECTIVES} directives")
     return found
 
 

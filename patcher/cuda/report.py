@@ -11,56 +11,66 @@ class Reporter:
     """Equal states are one object: a unit has thousands, and units share most of them."""
 
     def __init__(self) -> None:
-        self._states: dict[ArmRow, ArmState] = {}
+        self._states: dict[tuple[int, int, int, tuple[str, ...]], ArmState] = {}
+        self._keys: dict[ArmKey, ArmKey] = {}
 
     def report(self, unit: TranslationUnit, root: Record, *, every: bool) -> UnitReport:
+        """The report on a walk's records. With ``every``, contexts and all ladders."""
         records = root.below()
         arms: dict[ArmKey, tuple[ArmState, ...]] = {}
         includes: dict[str, tuple[str, ...]] = {}
         missing: dict[Missing, None] = {}
         warnings: dict[str, None] = {}
         for record in records:
-            self._add_arms(record, arms, every)
-            known = includes.get(record.path, ())
+            for key, state in self._all_arms(record) if every else self._telling_arms(record):
+                states = arms.get(key)
+                if states is None:
+                    arms[key] = (state,)
+                elif state not in states:
+                    arms[key] = (*states, state)
             if record.includes:
+                known = includes.get(record.path, ())
                 includes[record.path] = tuple(dict.fromkeys((*known, *record.includes)))
-            missing.update(dict.fromkeys(record.missing))
-            warnings.update(dict.fromkeys(record.warnings))
-        files = frozenset(record.path for record in records if record is not root)
+            if record.missing:
+                missing.update(dict.fromkeys(record.missing))
+            if record.warnings:
+                warnings.update(dict.fromkeys(record.warnings))
+        files = frozenset([record.path for record in records if record is not root])
         contexts = self._contexts(records, root) if every else {}
         return UnitReport(unit, arms, files, tuple(sorted(missing)), tuple(warnings), includes,
                           contexts)
 
     def _state(self, row: ArmRow) -> ArmState:
-        key = (0, *row[1:])
+        key = row[1:]
         state = self._states.get(key)
         if state is None:
-            _, opened, closed, unknown, names = row
+            opened, closed, unknown, names = key
             rest = ALL_BITS & ~(opened | closed | unknown)
             state = self._states[key] = ArmState(opened, closed, rest, unknown, names)
         return state
 
-    def _add_arms(self, record: Record, arms: dict[ArmKey, tuple[ArmState, ...]],
-                  every: bool) -> None:
-        for rows, depends in record.ladders:
-            if not (every or depends):
-                continue
-            for row in rows:
-                key = (record.path, row[0])
-                state = self._state(row)
-                states = arms.get(key, ())
-                if state not in states:
-                    arms[key] = (*states, state)
+    def _telling_arms(self, record: Record) -> tuple[tuple[ArmKey, ArmState], ...]:
+        """The arms of ladders that tell worlds apart or are unknown, found once per record."""
+        if record.telling is None:
+            record.telling = tuple([
+                (self._keys.setdefault(key, key), self._state(row))
+                for rows, depends in record.ladders if depends
+                for row in rows for key in [(record.path, row[0])]])
+        return record.telling
+
+    def _all_arms(self, record: Record) -> list[tuple[ArmKey, ArmState]]:
+        return [((record.path, row[0]), self._state(row))
+                for rows, _ in record.ladders for row in rows]
 
     def _contexts(self, records: list[Record], root: Record) -> dict[str, tuple[Context, ...]]:
         found: dict[str, dict[tuple[object, ...], Context]] = {}
         for record in records:
             if record is root:
                 continue
-            arms = {row[0]: self._state(row) for rows, _ in record.ladders for row in rows}
-            key = (record.worlds, record.maybe, tuple(sorted(arms.items(), key=_line)))
+            arms = {key[1]: state for key, state in self._all_arms(record)}
+            identity = (record.worlds, record.maybe, tuple(sorted(arms.items(), key=_line)))
             found.setdefault(record.path, {}).setdefault(
-                key, Context(record.path, record.worlds, record.maybe, arms))
+                identity, Context(record.path, record.worlds, record.maybe, arms))
         return {path: tuple(contexts.values()) for path, contexts in found.items()}
 
 

@@ -7,23 +7,21 @@ from collections.abc import Sequence
 
 from patcher.arch import ALL_BITS
 from patcher.cuda.conditions import Conditions, Truths, WorldScope, computed_include
-from patcher.cuda.expression import Malformed, TooComplex
 from patcher.cuda.files import Files, LoadedRow
 from patcher.cuda.includes import Found, Lookup, SearchPath
 from patcher.cuda.ladder import LadderWalk
 from patcher.cuda.model import Missing
 from patcher.cuda.predefined import HostAnswers
+from patcher.cuda.problems import MAX_LADDERS, MAX_NESTING, MAX_WORK, Malformed, TooComplex
 from patcher.cuda.record import Memo, Record
 from patcher.cuda.skeleton import Op, Test
 from patcher.cuda.state import State, worlds_defined
 from patcher.cuda.values import VISITED, Mixed, Open, Saved, Value, Values, parts_of
 
-MAX_DEPTH = 200  # gcc's own limit
-MAX_ROWS = 20_000_000  # rows walked for one unit; real ones stay below one million
-
 _IF, _ELIF, _END, _DEFINE, _UNDEF = int(Op.IF), int(Op.ELIF), int(Op.END), int(Op.DEFINE), int(
     Op.UNDEF)
 _ARM = (_IF, _ELIF)
+_VISIT_COST = 400  # in rows; a walk of a tiny file costs as much
 _INCLUDE, _ONCE, _PUSH = int(Op.INCLUDE), int(Op.ONCE), int(Op.PUSH)
 
 
@@ -41,7 +39,7 @@ class UnitWalk:
         self._state = state
         self._record = Record("", ALL_BITS, 0)
         self._found = Found("", "")
-        self._budget = MAX_ROWS
+        self._budget = MAX_WORK
         self.level = -1
         self.line = 0
 
@@ -57,6 +55,11 @@ class UnitWalk:
 
     def has_include(self, include: str, *, following: bool) -> bool:
         return self._look(include, following=following) is not None
+
+    def spend(self, work: int) -> None:
+        if self._budget < 0:
+            raise TooComplex("the unit takes too long, the rest is unknown")
+        self._budget -= work
 
     def _look(self, include: str, *, following: bool) -> Found | None:
         here = self._found
@@ -76,6 +79,7 @@ class UnitWalk:
         file = self._files.load(found.path)
         if isinstance(file, str):
             self.warn(file)
+            self._lose(found.path, worlds)
             return
         state = self._state
         if file.once:
@@ -83,7 +87,7 @@ class UnitWalk:
             maybe &= worlds
             if not worlds:
                 return
-        if self.level >= MAX_DEPTH or self._budget < 0:
+        if self.level >= MAX_NESTING or self._budget < 0:
             self._give_up(found.path)
             return
         key = (found.path, found.folder if file.uses_next else None, worlds, maybe, names,
@@ -100,7 +104,7 @@ class UnitWalk:
         outer = (self._record, self._found, self.line, state.reads, state.writes)
         self._record, self._found, state.reads, state.writes = record, found, {}, {}
         self.level += 1
-        self._budget -= len(file.rows)
+        self._budget -= len(file.rows) + _VISIT_COST
         self._walk(file.rows, worlds, maybe, names)
         self.level -= 1
         record.reads, record.writes = tuple(state.reads.items()), state.writes
@@ -116,7 +120,7 @@ class UnitWalk:
     def _give_up(self, path: str) -> None:
         self._record.repeatable = False
         if self._budget >= 0:
-            self.warn(f"{path} is included more than {MAX_DEPTH} levels deep and was left out")
+            self.warn(f"{path} is included more than {MAX_NESTING} levels deep and was left out")
         elif self._budget > -(1 << 60):
             self._budget = -(1 << 60)
             self.warn(f"{path}: the unit is too large, the rest was left out")
@@ -137,6 +141,10 @@ class UnitWalk:
                 write(row[2], row[3], live)
             elif op in _ARM:
                 if op == _IF:
+                    if len(stack) >= MAX_LADDERS:
+                        self.line = row[1]
+                        self.warn(f"more than {MAX_LADDERS} #ifs within each other")
+                        break
                     stack.append(LadderWalk(state, self._values, live, maybe, names))
                 ladder = stack[-1]
                 self.line = row[1]

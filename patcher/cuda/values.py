@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from patcher.arch import ALL_BITS
+from patcher.cuda.problems import MAX_DECIDERS
 from patcher.cuda.tokens import SPACES, Tokens, tokenise
 
 
@@ -106,7 +107,7 @@ class Values:
         return Macro(tuple(names) if names != [""] else (), variadic, body)
 
     def open(self, deciders: Iterable[str]) -> Open:
-        key = tuple(sorted(set(deciders)))
+        key = tuple(sorted(set(deciders))[:MAX_DECIDERS])
         found = self._open.get(key)
         if found is None:
             found = self._open[key] = Open(key)

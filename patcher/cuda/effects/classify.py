@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from patcher.cuda.effects.outline import Function, Outline, outline
@@ -95,8 +95,12 @@ class Source:
         """The tokens of lines first <= line <= last."""
         if last < first:
             return ()
-        starts = self.starts
-        return tuple(tokens(self.code[starts[first] : starts[min(last, self.line_count) + 1]], first))
+        end = self.starts[min(last, self.line_count) + 1]
+        return tuple(tokens(self.code[self.starts[first] : end], first))
+
+    def line(self, number: int) -> bytes:
+        """A line's code without the white space around it."""
+        return self.code[self.starts[number] : self.starts[number + 1]].strip()
 
     def body(self, function: Function) -> Sequence[Token]:
         """The tokens between a function's braces."""
@@ -113,32 +117,35 @@ def effect_of(source: Source, extent: Extent, reference: Live, target: Live) -> 
 
     The definitions are tried in the order of :class:`patcher.gates.Effect`.
     """
-    lost: list[Token] = []
-    gained: list[Token] = []
-    for token in source.between(extent.ladder_line + 1, extent.ladder_end_line - 1):
-        if extent.line < token.line < extent.end_line:
-            if reference[token.line] and not target[token.line]:
-                lost.append(token)
-        elif target[token.line]:
-            gained.append(token)
-    lines = tuple(sorted({t.line for t in lost}))
-    if not lost:
+    lines = tuple(
+        line for line in range(extent.line + 1, extent.end_line)
+        if reference[line] and not target[line] and source.line(line)
+    )
+    if not lines:
         return ArmEffect(Effect.UNKNOWN)
-    parts, others = statements(lost), statements(gained)
     function = source.function_at(extent.line, reference)
-    effect = _instead(gained, others)
-    if effect is None:
-        effect = _behind(source, function, lost, parts, gained, others, target)
+    found = ArmEffect(Effect.UNKNOWN, function.name if function else "",
+                      bool(function and function.kernel), lines)
+    gained = [
+        token
+        for first, last in ((extent.ladder_line + 1, extent.line - 1),
+                            (extent.end_line, extent.ladder_end_line - 1))
+        for token in source.between(first, last)
+        if target[token.line]
+    ]
+    others = statements(gained)
+    instead = _instead(gained, others)
+    if instead is not None:
+        return replace(found, effect=instead)
+    lost = [t for t in source.between(lines[0], lines[-1])
+            if reference[t.line] and not target[t.line]]
+    parts = statements(lost)
+    effect = _behind(source, function, lost, parts, gained, others, target)
     if effect is Effect.FEATURE and not source.outline(reference).balanced:
         effect = Effect.UNKNOWN
-    return ArmEffect(
-        effect,
-        function.name if function else "",
-        bool(function and function.kernel),
-        lines,
-        _names(lost, parts),
-        all(is_sync(part) for part in parts) and bool(parts),
-    )
+    return replace(found, effect=effect, names=_names(lost, parts),
+                   known=bool(parts) and all(is_sync(part) for part in parts))
+
 
 def _instead(gained: Sequence[Token], others: Sequence[Statement]) -> Effect | None:
     """ERROR or TRAP when that is what the target gets in place of the arm."""

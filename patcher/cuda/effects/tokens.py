@@ -36,7 +36,7 @@ _BARE = re.compile(
     rb"|".join([_DIRECTIVE, _COMMENT, _RAW, _STRING, _CHARACTER]), re.DOTALL | re.MULTILINE
 )
 _WORD = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*|\d[\w.']*|::|->|&&|<<|>>|[^\s\w]")
-_NOT_NEWLINE = re.compile(rb"[^\n]")
+_SPACES = bytes(10 if byte == 10 else 32 for byte in range(256))
 
 
 class Kind(str, Enum):
@@ -90,7 +90,7 @@ def blank_comments(data: bytes) -> bytes:
 
 def bare_code(data: bytes) -> bytes:
     """The source with comments, literals and directives replaced by spaces."""
-    return _BARE.sub(lambda match: _NOT_NEWLINE.sub(b" ", match.group()), data)
+    return _BARE.sub(lambda match: match.group().translate(_SPACES), data)
 
 
 def words(bare: bytes) -> list[str]:
@@ -101,7 +101,7 @@ def words(bare: bytes) -> list[str]:
 def _blank(match: re.Match[bytes]) -> bytes:
     if match.lastgroup != "comment":
         return match.group()
-    return _NOT_NEWLINE.sub(b" ", match.group())
+    return match.group().translate(_SPACES)
 
 
 def comments(data: bytes) -> Iterator[tuple[int, str]]:
