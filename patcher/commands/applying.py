@@ -23,7 +23,7 @@ from patcher.lockfile import Locked, LockedPatchset, read_patchsets, write_lock
 from patcher.operations.base import Outcome
 from patcher.package.model import Package
 from patcher.patchset.load import shipped
-from patcher.plan import GroupPlan, Plan, Request
+from patcher.plan import GroupPlan, Plan, Request, edits_by_path
 from patcher.preflight import enforce
 from patcher.preview import diff
 from patcher.profiles import profile_for
@@ -111,11 +111,16 @@ class Application:
         return Exit.CHECK_FAILED if options.check and changed else Exit.DONE
 
     def _view(self, session: Session, package: Package) -> PackageView:
+        self._changing.site.adopt(package)
         return self._views.setdefault(package.name, session.view(package))
 
     def _staged(self, session: Session, planner: Planner) -> tuple[Plan, Staged]:
         """The plan with the engine's obstacles in it, and the steps of what goes through."""
         plan = _with_dependents(planner.plan(self._wanted))
+        coming = [patch for item in plan.patchsets for group in item.groups
+                  if group.selected and group.writes for patch in group.patches]
+        for name in plan.packages:
+            self._changing.site.expect(planner(name).package.name, edits_by_path(coming, name))
         aside = self._aside(session, plan)
 
         def view_of(name: str) -> PackageView:

@@ -63,6 +63,11 @@ class Site:
                 self._found[name] = Installed(package, profile_for(package), lambda: self.toolkit)
         return self._found[name]
 
+    def adopt(self, package: Package) -> None:
+        """Use a package that was found already, so that its build is read only once."""
+        found = Installed(package, profile_for(package), lambda: self.toolkit)
+        self._found.setdefault(package.name, found)
+
     def expect(self, name: str, edits: Mapping[str, tuple[Edit, ...]]) -> None:
         """Tell which edits are coming, so that only the modules of their functions count."""
         found = self.installed(name)
