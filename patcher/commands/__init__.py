@@ -41,6 +41,22 @@ VERBS: dict[str, Verb] = {
         "patcher.commands.status:command",
         "Show what is applied, and whether it is in effect.",
     ),
+    "caches": Verb(
+        "patcher.commands.caches:command",
+        "Show JIT caches, or drop from them what patches made stale.",
+    ),
+    "env": Verb(
+        "patcher.commands.env:command",
+        "Print variables that give caches folders of their own.",
+    ),
+    "run": Verb(
+        "patcher.commands.run:command",
+        "Start a program only when its patches are in effect.",
+    ),
+    "verify": Verb(
+        "patcher.commands.verify:command",
+        "Prove with the compiler that what a patchset opens is not hollow.",
+    ),
     "patchsets": Verb(
         "patcher.commands.patchsets:command",
         "List the shipped patchsets with groups, risk, proof and fit.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from patcher.cuda.model import Configuration
 from patcher.cuda.predefined import flag_macros
@@ -26,9 +27,9 @@ class SearchPath:
     def configuration(self, name: str, flags: Flags, guessed: bool) -> Configuration:
         """How a source with these flags is compiled; macros with unknown values stay open."""
         system = distinct([*flags.system, *self.toolkit.system, *self.toolkit.host.include])
-        real = {os.path.realpath(f) if f.startswith("/") else f for f in system}
+        real = {_real(folder) for folder in system}
         include = [f for f in distinct([*flags.include, *self.toolkit.include])
-                   if (os.path.realpath(f) if f.startswith("/") else f) not in real]
+                   if _real(f) not in real]
         closed = {n: v for n, v in flags.define.items() if HOLE not in n + v}
         return Configuration(
             id=name, include=tuple(include), system=tuple(system),
@@ -42,3 +43,8 @@ class SearchPath:
 def distinct(folders: Iterable[str]) -> list[str]:
     """The folders in order, each once."""
     return list(dict.fromkeys(folders))
+
+
+@lru_cache(maxsize=4096)
+def _real(folder: str) -> str:
+    return os.path.realpath(folder) if folder.startswith("/") else folder

@@ -15,21 +15,32 @@ from pathlib import Path
 
 from patcher.arch import Target
 from patcher.cuda.model import Configuration
+from patcher.cuda.predefined import flag_macros
 from patcher.errors import ToolFailed
 
 QUICK_FLAGS = ("-Xcicc", "-O0")
+_NOT_FOR_CODE = ("-std", "--std", "-M", "--generate-", "--dependency", "--threads", "-t=",
+                 "-gencode", "--generate-code", "-arch", "-code")
 _ASSIGNMENT = re.compile(r"#\$ (\w+)=(.*)$")
 _VARIABLE = re.compile(r"\$(\w+)")
 
 
 def front_flags(configuration: Configuration) -> tuple[str, ...]:
     """The flags that decide the preprocessed text, in the order the package gives them."""
+    implied = dict(flag_macros(configuration.flags))  # nvcc defines these itself
+    defines = [(n, v) for n, v in configuration.defines if implied.get(n) != v]
     return (
-        *(f"-D{name}={value}" if value else f"-D{name}" for name, value in configuration.defines),
+        *(f"-D{name}={value}" if value else f"-D{name}" for name, value in defines),
         *(f"-I{folder}" for folder in configuration.include),
         *(part for folder in configuration.system for part in ("-isystem", folder)),
-        f"-std={configuration.std}",
+        *code_flags(configuration),
     )
+
+
+def code_flags(configuration: Configuration) -> tuple[str, ...]:
+    """The flags that decide what is made of the text; none of them names a path."""
+    kept = (f for f in configuration.flags if not f.startswith(_NOT_FOR_CODE))
+    return (*kept, f"-std={configuration.std}")
 
 
 @dataclass(frozen=True, slots=True)

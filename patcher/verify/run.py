@@ -14,7 +14,7 @@ from pathlib import Path
 
 from patcher.arch import Target
 from patcher.cuda.model import TranslationUnit
-from patcher.verify.commands import device_steps
+from patcher.verify.commands import Steps, code_flags, device_steps
 from patcher.verify.compile import Compiled, Job, compile_job, job_key
 from patcher.verify.judge import KernelVerdict, Verdict, judge_kernels, unit_verdict
 from patcher.verify.prepare import Preprocessed, Workshop
@@ -68,7 +68,14 @@ class Bench:
     quick: bool
     progress: Callable[[int, int], None] = lambda done, total: None
     _done: dict[str, Side] = field(default_factory=dict)
-    _steps: dict[tuple[Target, tuple[str, ...]], object] = field(default_factory=dict)
+    _steps: dict[tuple[Target, tuple[str, ...]], Steps] = field(default_factory=dict)
+
+    def steps(self, target: Target, flags: tuple[str, ...]) -> Steps:
+        """nvcc's cicc step for a target, asked once."""
+        key = (target, flags)
+        if key not in self._steps:
+            self._steps[key] = device_steps(self.tools.nvcc, target, flags, quick=self.quick)
+        return self._steps[key]
 
     def compile_all(self, jobs: Iterable[Job]) -> None:
         """Compile what neither this run nor the store knows."""
@@ -103,10 +110,22 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """A unit as it is built before and after; a flag's patch changes only its configuration."""
+
+    before: TranslationUnit
+    after: TranslationUnit
+
+    @property
+    def path(self) -> str:
+        return self.after.path
+
+
+@dataclass(frozen=True, slots=True)
 class _Pass:
     """One (unit, target) in both trees, preprocessed, with its job keys."""
 
-    unit: TranslationUnit
+    unit: Pair
     target: Target
     before: Preprocessed
     after: Preprocessed
@@ -115,7 +134,7 @@ class _Pass:
 
 def verify_units(
     bench: Bench,
-    units: Sequence[TranslationUnit],
+    units: Sequence[Pair],
     before: Workshop,
     after: Workshop,
     targets: Sequence[Target],
@@ -124,31 +143,32 @@ def verify_units(
     """Judge every unit for every target; references are compiled from the after tree."""
     passes = [_prepare(bench, unit, target, before, after) for unit in units for target in targets]
     anchors = {
-        unit.path: [_prepare(bench, unit, target, before, after) for target in references]
+        unit: [_prepare(bench, unit, target, before, after) for target in references]
         for unit in units
     }
     jobs = [job for p in passes for job in p.jobs.values()]
     jobs += [p.jobs["after"] for group in anchors.values() for p in group if "after" in p.jobs]
     bench.compile_all(jobs)
-    return [_judge(bench, p, anchors[p.unit.path]) for p in passes]
+    return [_judge(bench, p, anchors[p.unit]) for p in passes]
 
 
 def _prepare(
-    bench: Bench, unit: TranslationUnit, target: Target, before: Workshop, after: Workshop
+    bench: Bench, unit: Pair, target: Target, before: Workshop, after: Workshop
 ) -> _Pass:
-    old, new = before.preprocess(unit, target), after.preprocess(unit, target)
+    old = before.preprocess(unit.before, target)
+    new = after.preprocess(unit.after, target)
     jobs = {}
-    for name, shop, side in (("before", before, old), ("after", after, new)):
-        if not side.error:
-            jobs[name] = _job(bench, unit, target, shop, side)
+    if not old.error:
+        jobs["before"] = _job(bench, unit.before, target, old)
+    if not new.error:
+        jobs["after"] = _job(bench, unit.after, target, new)
     return _Pass(unit, target, old, new, jobs)
 
 
 def _job(
-    bench: Bench, unit: TranslationUnit, target: Target, shop: Workshop, side: Preprocessed
+    bench: Bench, unit: TranslationUnit, target: Target, side: Preprocessed
 ) -> Job:
-    flags = tuple(f for f in shop.flags(unit) if f.startswith(("-std", "--expt", "-use_fast")))
-    steps = device_steps(bench.tools.nvcc, target, flags, quick=bench.quick)
+    steps = bench.steps(target, code_flags(unit.configuration))
     ptxas = str(bench.tools.ptxas) if bench.tools.ptxas else None
     key = job_key(side.text, steps, ptxas, bench.tools.identity)
     return Job(key, target.name, side.text, steps, ptxas, bench.quick)

@@ -15,8 +15,7 @@ from patcher.tree import ChangedTree, FolderTree, Tree, walk
 
 def build_shadow(tree: Tree, folders: Iterable[str], destination: Path) -> None:
     """Lay out ``folders`` of the tree below ``destination``."""
-    origin = _origin(tree)
-    changed = tree.changed_paths if isinstance(tree, ChangedTree) else frozenset()
+    origin, changed = _origin(tree)
     made: set[Path] = set()
     for folder in folders:
         for path in walk(tree, folder):
@@ -30,8 +29,10 @@ def build_shadow(tree: Tree, folders: Iterable[str], destination: Path) -> None:
                 place.symlink_to(origin / path)
 
 
-def _origin(tree: Tree) -> Path | None:
-    """The folder that unchanged files can be linked to; None for wheels."""
+def _origin(tree: Tree) -> tuple[Path | None, frozenset[str]]:
+    """The folder that unchanged files can be linked to (None for wheels), and what changed."""
+    changed: frozenset[str] = frozenset()
     while isinstance(tree, ChangedTree):
+        changed |= tree.changed_paths
         tree = tree.base
-    return tree.root.resolve() if isinstance(tree, FolderTree) else None
+    return (tree.root.resolve() if isinstance(tree, FolderTree) else None), changed

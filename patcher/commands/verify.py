@@ -1,0 +1,52 @@
+"""``sm-patch verify``: compile before and after, and say whether the kernels are real."""
+
+from __future__ import annotations
+
+import click
+
+from patcher.commands.options import Settings, common
+from patcher.errors import Exit
+
+
+@click.command("verify")
+@click.argument("patchsets", metavar="PATCHSET...", nargs=-1, required=True)
+@click.option("--effort", type=click.Choice(("quick", "full")), default="quick",
+              help="quick: the user's target, unoptimised code. full: all targets, ptxas too.")
+@click.option("--executor", type=click.Choice(("local", "dask")), default="local",
+              help="Where the compilations run.")
+@click.option("--scheduler", metavar="ADDRESS", help="The Dask scheduler, tcp://HOST:PORT.")
+@click.option("--unit", "units", metavar="PATH", multiple=True,
+              help="Only units whose path ends so; repeatable.")
+@common("arch", "reference", "cuda", "root", "python", "group", "jobs", "state", "format",
+        "output")
+def command(settings: Settings, patchsets: tuple[str, ...], effort: str, executor: str,
+            scheduler: str | None, units: tuple[str, ...]) -> Exit:
+    """Prove with the real compiler that what PATCHSET... enables is not hollow.
+
+    Needs nvcc, not a GPU. Exit code 1 when a kernel is hollow or a unit fails.
+    """
+    from patcher.arch import target
+    from patcher.commands.planning import Planner, requests
+    from patcher.package.environment import find_environment
+    from patcher.report.verify import to_json, to_text
+    from patcher.session import reading
+    from patcher.state import find_home
+    from patcher.verify.judge import Verdict
+    from patcher.verify.proof import Options, prove
+
+    wanted = requests(patchsets, settings.group)
+    environment = find_environment(settings.python, settings.root)
+    home = find_home(prefix=environment.prefix, root=environment.root, state=settings.state)
+    planner = Planner(settings, environment, reading(home).view)
+    plan = planner.plan(wanted)
+    options = Options(effort == "quick", tuple(map(target, settings.reference)), units, executor,
+                      scheduler, settings.jobs)
+    results, toolkit = prove(plan, planner, options)
+    for note in dict.fromkeys(planner.notes):
+        click.echo(note, err=True)
+    if settings.format == "json":
+        settings.emit(to_json(results))
+    else:
+        settings.emit("\n".join(to_text(results, effort, toolkit)))
+    bad = any(r.verdict in (Verdict.HOLLOW, Verdict.FAILED) for r in results)
+    return Exit.CHECK_FAILED if bad else Exit.DONE

@@ -1,0 +1,85 @@
+"""Which units a plan concerns, as they are built before and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from patcher.changes import Change
+from patcher.cuda.model import TranslationUnit
+from patcher.package.model import Package
+from patcher.patchset.schema import PythonGate
+from patcher.plan import GroupPlan, Plan, Subject
+from patcher.tree import ChangedTree, Tree
+from patcher.units import affected, is_source
+from patcher.verify.run import Pair
+
+
+def trees(subject: Subject, changes: Iterable[Change]) -> tuple[Package, Package]:
+    """The package without our patches, and as it would be with the plan's."""
+    before = replace(subject.package, tree=subject.base)
+    after = replace(subject.package, tree=ChangedTree(subject.package.tree, changes))
+    return before, after
+
+
+def pairs(subject: Subject, before: Package, after: Package, plan: Plan) -> list[Pair]:
+    """Units that include a changed file, are built with other flags, or whose gate is opened."""
+    assert subject.profile is not None
+    assert subject.toolkit is not None
+    old_units = subject.profile.translation_units(before, subject.toolkit)
+    new_units = subject.profile.translation_units(after, subject.toolkit)
+    changed = _changed_paths(before.tree, after.tree, plan, subject.package.name)
+    touched = affected(after.tree, after.import_name, new_units,
+                       [p for p in changed if is_source(p)])
+    opened = _opened_modules(subject, after, plan)
+    wanted = {unit.path for unit in touched}
+    found = []
+    for unit in new_units:
+        earlier = _earlier(unit, old_units)
+        rebuilt = earlier.configuration.defines != unit.configuration.defines
+        if unit.path in wanted or rebuilt or set(unit.modules) & opened:
+            found.append(Pair(earlier, unit))
+    return found
+
+
+def _changed_paths(before: Tree, after: Tree, plan: Plan, package: str) -> set[str]:
+    paths = {
+        path
+        for patchset in plan.patchsets for group in patchset.groups if group.writes
+        for patch in group.patches if patch.package == package for path in patch.files
+    }
+    return {path for path in paths if _content(before, path) != _content(after, path)}
+
+
+def _content(tree: Tree, path: str) -> bytes | None:
+    try:
+        return tree.read(path)
+    except FileNotFoundError:
+        return None
+
+
+def _earlier(unit: TranslationUnit, units: Sequence[TranslationUnit]) -> TranslationUnit:
+    """The same unit before: same source, and a module in common when it is built by modules."""
+    same = [u for u in units if u.path == unit.path]
+    named = [u for u in same if set(u.modules) & set(unit.modules)]
+    return next(iter(named or same), unit)
+
+
+def _opened_modules(subject: Subject, after: Package, plan: Plan) -> set[str]:
+    """Modules whose build function holds a gate that the plan opens."""
+    assert subject.profile is not None
+    assert subject.toolkit is not None
+    sites = {
+        (patch.patch.operation.file, patch.patch.operation.within)
+        for group in _writing(plan) for patch in group.patches
+        if isinstance(patch.patch.operation, PythonGate) and patch.edits
+    }
+    return {
+        module.name
+        for module in subject.profile.modules(after, subject.toolkit)
+        if (module.generator.path, module.generator.function) in sites
+    }
+
+
+def _writing(plan: Plan) -> Iterable[GroupPlan]:
+    return (group for patchset in plan.patchsets for group in patchset.groups if group.writes)
