@@ -14,12 +14,13 @@ from patcher.gates import Cause, Effect, Evidence, Gate, Layer
 from patcher.scan.model import Opening, OpensAlone
 
 _ALL = -1  # as a set of units: every one of them
+_CODE = frozenset({Layer.PREPROCESSOR, Layer.HOST})
 # Before the build, or before the function's first line; other checks stand under conditions.
 _REFUSING_RULES = frozenset({"PY-MAJORS", "PY-GENCODE", "PY-DECORATOR", "PY-BACKENDS"})
 _RANK = list(Opening)  # worst first
 _EFFECTS = {
     Effect.KERNEL_BODY: (Opening.HOLLOW, "its kernel is launched, but the body is compiled away"),
-    Effect.FUNCTION_BODY: (Opening.HOLLOW, "it calls a function whose body is compiled away"),
+    Effect.FUNCTION_BODY: (Opening.UNKNOWN, "it may call a function whose body is compiled away"),
     Effect.SYNC: (Opening.WORSE, "it runs without this synchronisation"),
     Effect.ERROR: (Opening.ERROR, "it fails there"),
     Effect.TRAP: (Opening.ERROR, "it ends in a trap there"),
@@ -31,10 +32,15 @@ _EFFECTS = {
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A public function and the units its calls lead to; ``_ALL`` when not followed."""
+    """A public function and what its calls lead to.
+
+    ``units`` are those that export what it calls, ``names`` the C++ functions
+    that it may come to; ``_ALL`` and None when it could not be followed.
+    """
 
     name: str
     units: int = _ALL
+    names: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,12 @@ class Part:
     def concerns(self, use: Use) -> bool:
         if self.functions:
             return use.name in self.functions
-        return bool(self.units & use.units)
+        if not self.units & use.units:
+            return False
+        inside = {name.rpartition("::")[2] for name in self.gate.names}
+        inside |= {name.partition("::")[0] for name in self.gate.names}
+        followed = use.names is not None and self.gate.layer in _CODE and inside
+        return not followed or not inside.isdisjoint(use.names or ())
 
 
 @dataclass(frozen=True, slots=True)

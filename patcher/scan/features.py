@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from patcher import cause as causes
 from patcher.arch import Target
+from patcher.cuda.effects.calls import CallGraph, exported
 from patcher.gates import Cause, Effect, Evidence, Gate, Layer, Severity
 from patcher.instructions import Verdict
 from patcher.profiles.base import JitModule, PublicFunction
@@ -108,10 +109,12 @@ def report_of(
     if facts.incomplete & feature.units:
         obstacles.append(Obstacle(Opening.UNKNOWN, "headers of its units were not found",
                                   facts.incomplete))
+    code = any(part.gate.layer in (Layer.PREPROCESSOR, Layer.HOST) for part in parts)
+    uses = _uses(feature, facts, files, follow=code) if parts else []
     return ModuleReport(
         feature.module.name,
         layer_states(feature, gates),
-        opens_alone(parts, _uses(feature, facts), obstacles),
+        opens_alone(parts, uses, obstacles),
         tuple(gate.id for gate in gates),
         tuple(sorted({f.name for f in feature.functions})),
         feature.module.sources,
@@ -159,18 +162,35 @@ def is_certain(gate: Gate, feature: Feature, facts: Facts, files: Files) -> bool
     return calls is None or any(calls.search(files.get(p).code) for p in own)
 
 
-def _uses(feature: Feature, facts: Facts) -> list[Use]:
+def _uses(feature: Feature, facts: Facts, files: Files, *, follow: bool) -> list[Use]:
+    """The functions with the units behind them and, to ``follow``, the names they come to."""
     by_path: dict[str, int] = {}
     for number in members(feature.units):
         path = facts.units[number].path
         by_path[path] = by_path.get(path, 0) | 1 << number
+    graphs: dict[int, CallGraph] = {}
     uses = []
     for function in feature.functions:
         units = 0
         for source in function.sources:
             units |= by_path.get(source, 0)
-        uses.append(Use(function.name, units or _ALL_UNITS))
+        if not units or not follow:
+            uses.append(Use(function.name, units or _ALL_UNITS))
+            continue
+        if units not in graphs:
+            graphs[units] = _graph(units, facts, files)
+        start = [exported(files.get(source).code, binding)
+                 for source in function.sources for binding in function.bindings]
+        uses.append(Use(function.name, units, graphs[units].reached(start)))
     return uses
+
+
+def _graph(units: int, facts: Facts, files: Files) -> CallGraph:
+    """The calls in the package's own code that these units reach."""
+    own = [path for path, reached in facts.reached.items()
+           if reached & units and not is_library(path)]
+    own += sorted({facts.units[n].path for n in members(units)} - set(own))
+    return CallGraph.of(files.get(path).bodies for path in sorted(own))
 
 
 def layer_states(feature: Feature, gates: Sequence[Gate]) -> tuple[LayerState, ...]:

@@ -12,6 +12,7 @@ from patcher import instructions
 from patcher.arch import Target
 from patcher.cuda.directives import SourceFile as Directives
 from patcher.cuda.directives import parse
+from patcher.cuda.effects.calls import Body, bodies
 from patcher.cuda.effects.classify import Live, Source
 from patcher.cuda.effects.live import live_lines
 from patcher.cuda.effects.tokens import comments
@@ -56,6 +57,11 @@ class SourceFile:
         for hit in instructions.find(self.code):
             table.setdefault(hit.line, []).append(hit)
         return {line: tuple(found) for line, found in table.items()}
+
+    @cached_property
+    def bodies(self) -> tuple[Body, ...]:
+        """Functions, macros and types with the names they use, whatever the target."""
+        return bodies(self.code, self.source.outline(b"\1" * (self.source.line_count + 2)))
 
     def rejected_lines(self, target: Target) -> Sequence[int]:
         """The lines, ascending, with a marker that the target rejects for sure."""
