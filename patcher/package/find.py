@@ -140,6 +140,8 @@ def _closest(names: list[str], wanted: str) -> tuple[str, bool]:
 
 def _installed(name: str, environment: Environment) -> Package:
     """The copy that Python would import; further copies on the search path are warned about."""
+    if (source := _root_as_source(name, environment)) is not None:
+        return source
     found = (_in_site(name, site, environment) for site in environment.site_packages)
     copies = [copy for copy in found if copy]
     if not copies:
@@ -150,6 +152,17 @@ def _installed(name: str, environment: Environment) -> Package:
     warnings = [f"{winner.import_name} is on the search path more than once: {winner.root} wins "
                 f"over {root}" for root in dict.fromkeys(others)]
     return replace(winner, warnings=(*winner.warnings, *warnings))
+
+
+def _root_as_source(name: str, environment: Environment) -> Package | None:
+    """The source tree that ``--root`` names, if it is one and holds the package."""
+    if environment.root is None:
+        return None
+    tree = FolderTree(environment.root, (environment.root,))
+    if any(distributions(tree)) or not any(exists(tree, file) for file in _PROJECT_FILES):
+        return None
+    package = _source_tree(tree, environment)
+    return package if normalise(name) in (package.name, normalise(package.import_name)) else None
 
 
 def _in_site(name: str, site: Path, environment: Environment) -> Package | None:
