@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from patcher.caches.actions import CacheAction
+from patcher.caches.actions import Action, CacheAction
 from patcher.caches.execute import check_writable, execute
 from patcher.caches.invalidate import Subject, plan, reconcile
 from patcher.caches.locks import ModuleLocks
+from patcher.errors import LockHeld
 
 FindSubject = Callable[[str], Subject | None]
 
@@ -71,4 +72,12 @@ class CacheHandler:
                 # the edits of a revert are known only from before it
                 subject = replace(subject, describe=self._before[name].describe)
                 for environ in self.environs:
-                    self.done += reconcile(subject, paths, environ, locks)
+                    try:
+                        self.done += reconcile(subject, paths, environ, locks)
+                    except LockHeld as held:  # a build that began after ours were locked
+                        self.done.append(_later(held))
+
+
+def _later(held: LockHeld) -> CacheAction:
+    return CacheAction("flashinfer_nvcc_jit", held.where or "", Action.ADVISE,
+                       f"{held.what}: run `sm-patch caches invalidate --if-changed` when it ends")

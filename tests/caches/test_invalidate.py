@@ -218,6 +218,25 @@ def test_a_running_build_refuses_before_anything_is_written(workspace: Workspace
     assert str(lock) in str(caught.value)
 
 
+def test_a_build_that_begins_while_we_write_is_left_for_later(workspace: Workspace) -> None:
+    """Nothing is planned before, so nothing is locked; then another module is being built."""
+    about = subject(workspace, "d", {DEEP: "a"})
+    handler = CacheHandler(lambda _: about, [workspace.environ], timeout=0.2)
+    hidden = workspace.ops.with_name("hidden")
+    (workspace.ops / "toy").rename(hidden)
+    actions = handler.plan({"flashinfer-python": frozenset({DEEP})})
+    with handler.locked(actions):
+        hidden.rename(workspace.ops / "toy")
+        with _other_process_holds(workspace.ops / "tmp" / "toy.lock"):
+            handler.execute(actions)
+    (advice,) = handler.done
+    assert advice.action is Action.ADVISE
+    assert "--if-changed" in advice.reason
+    with ModuleLocks(1) as locks:
+        assert names(reconcile(about, frozenset(), workspace.environ, locks)) == {
+            "uses_deep.cuda.o", "toy.so"}
+
+
 def test_a_cache_with_another_build_running_is_looked_at_again(workspace: Workspace) -> None:
     folder = workspace.ops / "busy"
     folder.mkdir()
