@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
+from functools import lru_cache
 
 MAX_BUILD_FILE = 16 << 20
 _VARIABLE = re.compile(r"\$(?:\{([\w.-]+)\}|([\w-]+)|(.))", re.DOTALL)
 _ASSIGNMENT = re.compile(r"\s*([\w.-]+)\s*=\s?(.*)", re.DOTALL)
 _MAX_DEPTH = 12
+_IN, _OUT = "\0in", "\0out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def compile_commands(text: str) -> list[CompileCommand]:
             variables[assignment[1]] = assignment[2]
     commands = [
         CompileCommand(_expand(source, variables), _expand(output, variables),
-                       _arguments(rules[name], {**variables, **own, "in": source, "out": output}))
+                       _arguments(rules[name], {**variables, **own}, source, output))
         for output, name, source, own in found if name in rules
     ]
     return [command for command in commands if "-c" in command.arguments]
@@ -75,9 +77,17 @@ def _expand(text: str, variables: dict[str, str], depth: int = 0) -> str:
     return _VARIABLE.sub(replace, text)
 
 
-def _arguments(command: str, variables: dict[str, str]) -> tuple[str, ...]:
-    expanded = _expand(command, variables)
+def _arguments(command: str, variables: dict[str, str], source: str,
+               output: str) -> tuple[str, ...]:
+    """The command's words. Splitting is slow, and commands differ only in their files."""
+    words = _split(_expand(command, {**variables, "in": _IN, "out": _OUT}))
+    files = {"in": _expand(source, variables), "out": _expand(output, variables)}
+    return tuple(word.replace(_IN, files["in"]).replace(_OUT, files["out"]) for word in words)
+
+
+@lru_cache(maxsize=512)
+def _split(command: str) -> tuple[str, ...]:
     try:
-        return tuple(shlex.split(expanded))
+        return tuple(shlex.split(command))
     except ValueError:  # an unbalanced quote
-        return tuple(expanded.split())
+        return tuple(command.split())

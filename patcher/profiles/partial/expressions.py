@@ -122,7 +122,6 @@ class Expressions(Core):
     def binary(self, op: ast.operator, left: Value, right: Value,
                node: ast.AST) -> Value:
         """``left op right``: unknown parts of strings, paths and lists stay holes or elements."""
-        unknown = Unknown(ast.unparse(node)[:80])
         if isinstance(op, ast.Div) and isinstance(left, PurePosixPath):
             # virtual roots ("@generated") stand for absolute folders
             return PurePosixPath(show(right)) if show(right)[:1] == "@" else left / show(right)
@@ -134,20 +133,21 @@ class Expressions(Core):
             if isinstance(left, str) or isinstance(right, str):
                 return bounded(show(left) + show(right))
         lists = isinstance(left, list | tuple) and isinstance(right, list | tuple)
-        if not lists and not (is_plain(left) and is_plain(right)):
-            return unknown
-        return self._compute(op, left, right, unknown)
+        computable = lists or (is_plain(left) and is_plain(right))
+        result = self._compute(op, left, right) if computable else None
+        return Unknown(ast.unparse(node)[:80]) if result is None else result
 
-    def _compute(self, op: ast.operator, left: Value, right: Value,
-                 unknown: Unknown) -> Value:
+    @staticmethod
+    def _compute(op: ast.operator, left: Value, right: Value) -> Value:
+        """The result, None when Python would raise or it could grow without bound."""
         function = _OPERATORS.get(type(op))
         sized = [v for v in (left, right) if isinstance(v, str | list | tuple)]
         if function is None or (isinstance(op, ast.Mult | ast.Mod) and sized):
-            return unknown  # repetition and old-style formatting could grow without bound
+            return None  # repetition and old-style formatting
         try:
-            result = function(left, right)
+            result: Value = function(left, right)
         except (TypeError, ArithmeticError):
-            return unknown
+            return None
         if isinstance(result, int) and abs(result) > _MAX_NUMBER:
             raise Stopped("a number over 64 bits")
         return result

@@ -151,8 +151,7 @@ class Interpreter(Calls):
 
     def _exec_augassign(self, node: ast.AugAssign, frame: Frame) -> None:
         value = self.evaluate(node.value, frame)
-        load = ast.parse(ast.unparse(node.target), mode="eval").body
-        old = self.evaluate(load, frame)
+        old = self.evaluate(node.target, frame)
         adds = isinstance(node.op, ast.Add) and isinstance(value, list | tuple)
         if isinstance(old, list) and adds:
             old.extend(self.items(value, node.value))  # in place: other names see it
