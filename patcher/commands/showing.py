@@ -143,9 +143,17 @@ def _text(packages: Sequence[dict[str, Any]], found: Sequence[PatchsetStatus],
                 if patch.state is not group.state:
                     yield f"    {patch.id}: {patch.state.value}: {patch.reason}"
     for library in libraries or ():
-        yield (f"built {library['path']}: {' '.join(library['archs']) or 'no GPU code'}"
-               + (f"; {library['hollow']} hollow kernels" if library["hollow"] else ""))
+        yield f"built {library['path']}: {_contents(library)}"
     yield f"next: {_next(found)}"
+
+
+def _contents(library: dict[str, Any]) -> str:
+    archs = " ".join(library["archs"]) or "no GPU code"
+    if library["hollow"] is None:
+        return f"{archs}; hollow kernels unknown: {library['reason']}"
+    counts = ", ".join(f"{count} on {target}" for target, count in library["hollow"].items()
+                       if count)
+    return f"{archs}; {f'kernels that do nothing: {counts}' if counts else 'no hollow kernel'}"
 
 
 def _next(found: Sequence[PatchsetStatus]) -> str:
@@ -163,9 +171,11 @@ def _next(found: Sequence[PatchsetStatus]) -> str:
 
 
 def _built(changing: Changing, session: Session) -> list[dict[str, Any]]:
-    """The libraries in JIT caches of the patched packages: for which archs, and how hollow."""
+    """The libraries in JIT caches of the patched packages."""
     from patcher.built import built_libraries
 
-    environs = changing.surroundings.environs(changing.survey)
     names = sorted(session.journal.packages())
-    return [one.public() for environ in environs for one in built_libraries(names, environ)]
+    toolkit = changing.site.toolkit.path
+    folders = [toolkit / "bin"] if toolkit else []
+    return [one.public() for environ in changing.surroundings.environs(changing.survey)
+            for one in built_libraries(names, environ, folders)]
