@@ -80,7 +80,7 @@ class Changed:
         """
         ours = module.version in ("", self.touched.version)
         for path in inputs:
-            if os.path.basename(path) not in self._leaves:
+            if path[path.rfind("/") + 1:] not in self._leaves:
                 continue
             if path in self._absolute or os.path.realpath(path) in self._absolute:
                 return path

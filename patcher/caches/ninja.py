@@ -58,8 +58,10 @@ def recorded(folder: Path) -> dict[str, tuple[str, ...]]:
         logged = read_deps(read_plain(str(folder / ".ninja_deps")))
     except OSError:
         return {}
-    return {_absolute(folder, out): tuple(_absolute(folder, path) for path in inputs)
-            for out, inputs in logged.items()}
+    # a log names each path once, and objects share most of their inputs
+    places = {path: _absolute(folder, path)
+              for path in {*logged, *(path for inputs in logged.values() for path in inputs)}}
+    return {places[out]: tuple(places[path] for path in inputs) for out, inputs in logged.items()}
 
 
 @dataclass(frozen=True, slots=True)
