@@ -58,12 +58,12 @@ class Sited:
         with writing(self.home, NoCaches()) as session:
             session.commit(session.stage(request, {package.name: package}), NoCaches())
 
-    def run(self, *words: str | Path, code: int = 0, **extra: str) -> str:
+    def run(self, *words: str | Path, code: int = 0, extra: dict[str, str] | None = None) -> str:
         """stdout of the tool; its talk is shown when the exit code is another."""
         done = subprocess.run(
             [sys.executable, "-m", "patcher", *words], text=True, check=False,
             capture_output=True, cwd=Path(__file__).parents[2],
-            env={"PATH": os.environ["PATH"], **self.workspace.environ, **extra})
+            env={"PATH": os.environ["PATH"], **self.workspace.environ, **(extra or {})})
         assert done.returncode == code, done.stderr
         return done.stdout or done.stderr
 
@@ -158,10 +158,10 @@ def test_run_refuses_another_digest(sited: Sited, tmp_path: Path, how: str) -> N
     write_lock(lock, [Locked("flashinfer-python", "0.6.3", digest)])
     extra = {"SM_PATCH_DIGEST": digest} if how == "variable" else {}
     chosen: list[str | Path] = ["--lock", lock] if how == "lock" else []
-    assert "started" in sited.run(*words, *chosen, "--", "echo", "started", **extra)
+    assert "started" in sited.run(*words, *chosen, "--", "echo", "started", extra=extra)
     write_lock(lock, [Locked("flashinfer-python", "0.6.3", "0" * 64)])
     extra = {"SM_PATCH_DIGEST": "0" * 64} if how == "variable" else {}
-    told = sited.run(*words, *chosen, "--", "echo", "started", code=1, **extra)
+    told = sited.run(*words, *chosen, "--", "echo", "started", code=1, extra=extra)
     assert "started" not in told
     assert digest[:12] in told
 
