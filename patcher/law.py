@@ -3,12 +3,14 @@
 Checked on the real files by walking every unit that includes an edited file,
 before and after, with all ladders recorded:
 
-- for every world that is not asked, host included, each inclusion of each file
-  has the same arms open, closed, unreached and unknown, so the sequence of live
-  lines outside the edits is equal; a text that is replaced must not be live in
-  such a world at all;
+- for every world that is not asked, host included, each distinct inclusion of
+  each file, in order, has the same arms open, closed, unreached and unknown, so
+  the sequence of live lines outside the edits is equal; a text that is replaced
+  must not be live in such a world at all;
 - an opened arm lets the asked worlds pass in exactly the inclusions where some
-  device world already passed it, and a closed arm lets them pass in none.
+  device world already passed it, and a closed arm lets them pass in none;
+- no gate that was hidden from an asked world, and now is reached, leaves it with
+  nothing where a reference has something.
 
 Pure over walk reports: ``patcher.lawful`` gets those from a package.
 """
@@ -16,13 +18,15 @@ Pure over walk reports: ``patcher.lawful`` gets those from a package.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from patcher.arch import DEVICE, ArchSet
+from patcher.arch import DEFAULT_REFERENCES, DEVICE, EMPTY, ArchSet
 from patcher.cuda.directives import SourceFile, parse
-from patcher.cuda.model import ArmState, Context, UnitReport
+from patcher.cuda.model import UNREACHED, ArmState, Context, UnitReport
 from patcher.edits import Edit
+
+_REFERENCES = ArchSet.of(*DEFAULT_REFERENCES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,10 @@ class Breach:
 class EditedFile:
     """How the lines and arms of one edited file correspond before and after."""
 
-    def __init__(self, path: str, data: bytes, rules: Iterable[Rule]) -> None:
+    def __init__(self, path: str, data: bytes, rules: Iterable[Rule],
+                 source: SourceFile | None = None) -> None:
         self.path = path
-        self.source: SourceFile = parse(data)
+        self.source = source or parse(data)
         self.arms: dict[int, Rule] = {}
         self.texts: list[tuple[int, int, Rule]] = []
         self._shifts: list[tuple[int, int]] = []  # last line of an edit, lines added by it
@@ -95,22 +100,33 @@ class EditedFile:
         return any(first <= line <= last for first, last, _ in self.texts)
 
 
-def breaches(before: UnitReport, after: UnitReport,
-             files: Mapping[str, EditedFile]) -> Iterator[Breach]:
-    """Every way in which this unit breaks the law. Both reports need ``every=True``."""
-    asked = ArchSet(0)
+def breaches(before: UnitReport, after: UnitReport, files: Mapping[str, EditedFile],
+             parsed: Callable[[str], SourceFile]) -> Iterator[Breach]:
+    """Every way in which this unit breaks the law. Both reports need ``every=True``.
+
+    ``parsed`` gives the ladders of a file that is not edited.
+    """
+    asked, opened = EMPTY, EMPTY
     for file in files.values():
         for rule in (*file.arms.values(), *(rule for _, _, rule in file.texts)):
             asked |= rule.effective
+            opened |= rule.effective if rule.opens else EMPTY
     unit = before.unit.path
     for path in sorted(set(before.contexts) | set(after.contexts)):
         old, new = before.contexts.get(path, ()), after.contexts.get(path, ())
-        yield from _others(unit, path, old, new, ~asked, files.get(path))
+        if old != new:
+            edited = files.get(path)
+            yield from _others(unit, path, old, new, ~asked, edited)
+            yield from _revealed(unit, edited or _unedited(path, parsed(path)), old, new, opened)
     for path, file in sorted(files.items()):
         old, new = before.contexts.get(path, ()), after.contexts.get(path, ())
         for line, rule in sorted(file.arms.items()):
             yield from _arm(unit, file, line, rule, old, new)
         yield from _texts(unit, file, old)
+
+
+def _unedited(path: str, source: SourceFile) -> EditedFile:
+    return EditedFile(path, b"", (), source)
 
 
 def _restricted(state: ArmState, worlds: int) -> tuple[int, int, int, int]:
@@ -122,9 +138,14 @@ _Key = tuple[int, int, frozenset[tuple[int, tuple[int, int, int, int]]]]
 
 
 def _key(context: Context, worlds: int, lines: Mapping[int, int] | None = None) -> _Key:
-    """One inclusion as the given worlds see it; ``lines`` maps and selects its arms."""
+    """One inclusion as the given worlds see it; ``lines`` maps and selects its arms.
+
+    An arm that none of these worlds reaches counts as absent, as in a region the
+    walk has skipped.
+    """
     arms = frozenset((line if lines is None else lines[line], _restricted(state, worlds))
-                     for line, state in context.arms.items() if lines is None or line in lines)
+                     for line, state in context.arms.items()
+                     if worlds & ~state.unreached and (lines is None or line in lines))
     return context.worlds & worlds, context.maybe & worlds, arms
 
 
@@ -132,13 +153,18 @@ def _others(unit: str, path: str, old: Iterable[Context], new: Iterable[Context]
             others: ArchSet, file: EditedFile | None) -> Iterator[Breach]:
     """Worlds that are not asked must see the same inclusions with the same arms."""
     lines, kept = (file.lines, file.kept) if file is not None else (None, None)
-    was = {_key(c, others.bits, lines) for c in old if c.worlds & others.bits}
-    now = {_key(c, others.bits, kept) for c in new if c.worlds & others.bits}
+    was = _distinct(_key(c, others.bits, lines) for c in old if c.worlds & others.bits)
+    now = _distinct(_key(c, others.bits, kept) for c in new if c.worlds & others.bits)
     if was == now:
         return
-    line, one, two = _first_difference(was - now, now - was)
+    line, one, two = _first_difference(set(was) - set(now), set(now) - set(was))
     yield Breach(unit, path, line, "a world that was not asked sees other lines",
                  ArchSet(one), ArchSet(two))
+
+
+def _distinct(keys: Iterable[_Key]) -> tuple[_Key, ...]:
+    """In order: two inclusions that trade their lines are not what they were."""
+    return tuple(dict.fromkeys(keys))
 
 
 def _first_difference(was: set[_Key], now: set[_Key]) -> tuple[int, int, int]:
@@ -190,6 +216,34 @@ def _arm(unit: str, file: EditedFile, line: int, rule: Rule, old: Iterable[Conte
             yield _breach(unit, file, line, "opens where no device world passed", allowed, live)
 
 
+def _revealed(unit: str, file: EditedFile, old: Iterable[Context], new: Iterable[Context],
+              asked: ArchSet) -> Iterator[Breach]:
+    """Gates behind the opened one that keep an asked world out, with no other arm for it."""
+    others = (~asked).bits
+    hidden: dict[tuple[_Key, int], int] = {}
+    for context in old:
+        key = _key(context, others, file.lines)
+        for line in file.lines:
+            state = context.arms.get(line)
+            if state is not None:
+                hidden[key, line] = hidden.get((key, line), 0) | (state.unreached & asked.bits)
+    for context in new:
+        key = _key(context, others, file.kept)
+        for line, place in file.lines.items():
+            state = context.arms.get(place)
+            if state is None or line in file.arms or not state.open & _REFERENCES.bits & others:
+                continue
+            # an inclusion that only opened worlds enter was hidden from them altogether
+            left = state.closed & context.worlds & hidden.get((key, line), asked.bits)
+            ladder, _ = file.source.arms[line]
+            for arm in ladder.arms:
+                later = context.arms.get(file.after(arm.line)) if arm.line > line else None
+                left &= ~later.live if later is not None else -1
+            if left & asked.bits:
+                yield Breach(unit, file.path, line, "was hidden behind the opened gate and still "
+                             f"excludes {ArchSet(left & asked.bits)}", EMPTY, ArchSet(state.open))
+
+
 def _breach(unit: str, file: EditedFile, line: int, what: str, before: int, after: int) -> Breach:
     return Breach(unit, file.path, line, what, ArchSet(before), ArchSet(after))
 
@@ -227,7 +281,8 @@ def _texts(unit: str, file: EditedFile, old: Iterable[Context]) -> Iterator[Brea
             live = 0
             for line in range(first, last + 1):
                 arm = file.source.enclosing(line)
-                live |= context.worlds if arm is None else context.arms[arm.line].live
+                state = UNREACHED if arm is None else context.arms.get(arm.line, UNREACHED)
+                live |= context.worlds if arm is None else state.live
             surplus = live & ~rule.effective.bits
             if surplus:
                 yield _breach(unit, file, first, "the replaced text is live in worlds that were "

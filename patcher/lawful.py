@@ -6,12 +6,12 @@ Both take and give a GroupPlan; what they refuse says which patch, where and why
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from patcher.arch import DEVICE, EMPTY, ArchSet
 from patcher.changes import Modify
-from patcher.cuda.directives import parse
+from patcher.cuda.directives import SourceFile, parse
 from patcher.cuda.model import TranslationUnit
 from patcher.cuda.predefined import ToolkitMacros
 from patcher.cuda.walk import Walker
@@ -130,10 +130,12 @@ class _Walks:
                          self.subject.profile.translation_units(package, toolkit), sources)
         macros = ToolkitMacros(toolkit.version, toolkit.platform, toolkit.host.macros or None)
         return self._compare(units, Walker(before, toolkit=macros),
-                             Walker(after, toolkit=macros), files)
+                             Walker(after, toolkit=macros), files,
+                             lambda path: parse(before.read(path)))
 
     def _compare(self, units: Sequence[TranslationUnit], before: Walker, after: Walker,
-                 files: dict[str, EditedFile]) -> tuple[Outcome, str]:
+                 files: dict[str, EditedFile],
+                 parsed: Callable[[str], SourceFile]) -> tuple[Outcome, str]:
         found: list[str] = []
         left = set(files)
         asked = any(file.edits for file in files.values())
@@ -144,7 +146,7 @@ class _Walks:
             here = {path: file for path, file in files.items() if path in report.files}
             left -= set(here)
             if any(file.edits for file in here.values()):
-                found += map(str, breaches(report, after.walk(unit, every=True), here))
+                found += map(str, breaches(report, after.walk(unit, every=True), here, parsed))
         for patch in self.group.patches:
             lost = sorted(left & set(patch.edits))
             if lost and patch.patch.unreached is Unreached.REFUSE:

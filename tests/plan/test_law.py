@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from patcher.arch import HOST, ArchSet, Capability
 from patcher.changes import Modify
+from patcher.cuda.directives import parse
 from patcher.cuda.model import Configuration, TranslationUnit
 from patcher.cuda.walk import Walker
 from patcher.edits import Edit, Span, apply_edits
@@ -38,24 +40,43 @@ PROGRAM = """\
 LAWS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+@dataclass(frozen=True)
+class Arm:
+    """An arm of the written program: its directive's line, and what stands around it."""
+
+    line: int
+    parent: int | None
+    earlier: tuple[str, ...]  # the marker lines of the ladder's arms before it
+
+
 @dataclass
 class Writer:
     """Writes nested ladders; each arm begins with a line that names it and its inclusion."""
 
     lines: list[str] = field(default_factory=list)
-    arms: list[int] = field(default_factory=list)  # the directive's line, by the arm's number
+    arms: list[Arm] = field(default_factory=list)
+    ladders: list[list[str]] = field(default_factory=list)
 
-    def ladder(self, shape: tuple[list[tuple[str, list[object]]], bool]) -> None:
+    def ladder(self, shape: Any, parent: int | None = None) -> None:
         arms, has_else = shape
+        labels: list[str] = []
+        self.ladders.append(labels)
         for index, (condition, inner) in enumerate(arms):
             self.lines.append(f"#{'elif' if index else 'if'} {condition}")
-            self.arms.append(len(self.lines))
-            self.lines.append(f"arm {len(self.arms) - 1} CTX")
+            number = len(self.arms)
+            self.arms.append(Arm(len(self.lines), parent, tuple(labels)))
+            labels.append(f"arm {number}")
+            self.lines.append(f"arm {number} CTX")
             for ladder in inner:
-                self.ladder(ladder)  # type: ignore[arg-type]
+                self.ladder(ladder, number)
         if has_else:
-            self.lines += ["#else", f"else {len(self.lines)} CTX"]
+            labels.append(f"else {len(self.lines)}")
+            self.lines += ["#else", f"{labels[-1]} CTX"]
         self.lines.append("#endif")
+
+    def later(self, label: str) -> list[str]:
+        (labels,) = (labels for labels in self.ladders if label in labels)
+        return labels[labels.index(label) + 1:]
 
 
 LADDERS: st.SearchStrategy[list[object]] = st.recursive(
@@ -81,24 +102,44 @@ def judge(folder: Path, old: bytes, edits: tuple[Edit, ...], effective: ArchSet,
     changed = ChangedTree(tree, [Modify(HEADER, old, apply_edits(old, edits))])
     after = Walker(changed).walk(unit, every=True)
     files = {HEADER: EditedFile(HEADER, old, [Rule(HEADER, edits, effective, opens)])}
-    return list(breaches(before, after, files))
+    return list(breaches(before, after, files, lambda path: parse(tree.read(path))))
 
 
-def expected(before: dict[str, list[str]], after: dict[str, list[str]], arm: int,
-             effective: ArchSet) -> bool:
+Seen = dict[str, list[str]]
+
+
+def expected(before: Seen, after: Seen, program: Writer, edited: int, effective: ArchSet) -> bool:
     """Whether the law is broken, from live lines alone."""
     asked = {world for world in before if world != HOST and world in effective}
     if any(before[world] != after[world] for world in before if world not in asked):
         return True
     for context in ("one", "two"):
-        line = f"arm {arm} {context}"
+        line = f"arm {edited} {context}"
         passed = any(line in after[world] for world in after if world not in asked | {HOST})
         for world in asked:
             if passed and line not in after[world]:
                 return True
             if not passed and line in after[world] and line not in before[world]:
                 return True
+            if any(revealed(before[world], after[world], program, number, context)
+                   and any(f"arm {number} {context}" in after[reference]
+                           for reference in {"sm_90a", "sm_100a"} - asked)
+                   for number in range(len(program.arms)) if number != edited):
+                return True
     return False
+
+
+def revealed(before: list[str], after: list[str], program: Writer, number: int,
+             context: str) -> bool:
+    """The arm was not reached before, is now, and leaves this world with nothing."""
+    def reached(live: list[str]) -> bool:
+        arm = program.arms[number]
+        inside = arm.parent is None or f"arm {arm.parent} {context}" in live
+        return inside and not any(f"{label} {context}" in live for label in arm.earlier)
+
+    ladder = [f"arm {number}", *program.later(f"arm {number}")]
+    nothing = not any(f"{label} {context}" in after for label in ladder)
+    return not reached(before) and reached(after) and nothing
 
 
 @LAWS
@@ -108,12 +149,12 @@ def test_it_objects_exactly_when_a_live_line_does(
 ) -> None:
     writer = Writer()
     for ladder in ladders:
-        writer.ladder(ladder)  # type: ignore[arg-type]
+        writer.ladder(ladder)
     number = chosen % len(writer.arms)
     text = "\n".join(writer.lines) + "\n"
     (folder / HEADER).write_text(text)
     effective = ArchSet.of(*(Capability.parse(name) for name in asked))
-    (arm,) = (a for a in cuda_guard.arms(text.encode()) if a.line == writer.arms[number])
+    (arm,) = (a for a in cuda_guard.arms(text.encode()) if a.line == writer.arms[number].line)
     new = other or opening.open_condition(arm.condition, effective)
     if new is None:
         return
@@ -121,7 +162,7 @@ def test_it_objects_exactly_when_a_live_line_does(
     found = judge(folder, text.encode(), edits, effective, True)
     before = live_lines(UNIT, folder)
     (folder / HEADER).write_bytes(apply_edits(text.encode(), edits))
-    broken = expected(before, live_lines(UNIT, folder), number, effective)
+    broken = expected(before, live_lines(UNIT, folder), writer, number, effective)
     event("broken" if broken else "kept")
     assert bool(found) is broken, found
 
@@ -183,3 +224,15 @@ def test_an_anchor_line_moves_with_text_inserted_above_it(folder: Path) -> None:
     (folder / HEADER).write_text(text)
     edits = (Edit(Span(text.index("own"), text.index("own") + 3), b"own\nmore\nlines"),)
     assert not judge(folder, text.encode(), edits, TWELVE, None)
+
+
+def test_a_gate_that_the_opened_one_had_hidden_must_not_exclude(folder: Path) -> None:
+    """Both excluded 12.x, the outer one hid the inner one; with an #else the target has a path."""
+    inner = "#if __CUDA_ARCH__ <= 1100\ninner\n#endif\n"
+    text = f"{GUARD}outer\n{inner}#endif\n"
+    (folder / HEADER).write_text(text)
+    (breach,) = judge(folder, text.encode(), bound(text), TWELVE, True)
+    assert (breach.line, "was hidden behind the opened gate" in breach.what) == (3, True)
+    text = text.replace("inner\n", "inner\n#else\nother\n")
+    (folder / HEADER).write_text(text)
+    assert not judge(folder, text.encode(), bound(text), TWELVE, True)
