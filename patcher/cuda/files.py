@@ -9,10 +9,12 @@ from typing import Any
 
 from patcher.cuda.problems import MAX_FILE_BYTES
 from patcher.cuda.skeleton import Op, Skeleton, build
+from patcher.cuda.store import Store, key_of
 from patcher.cuda.values import Values
 from patcher.errors import PatcherError
 from patcher.tree import Tree
 
+_WORTH_KEEPING = 8192  # bytes; a smaller file is lexed in the time it takes to look it up
 LoadedRow = tuple[Any, ...]  # a skeleton's row; that of a #define holds the macro itself
 _DEFINE, _END = int(Op.DEFINE), int(Op.END)
 _NAME = re.compile(r"(?<![\w.$])[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
@@ -33,11 +35,14 @@ class LoadedFile:
 class Files:
     """Loads files of a tree; ``elifdef`` as in ``skeleton.build``."""
 
-    def __init__(self, tree: Tree, values: Values, *, elifdef: bool) -> None:
+    def __init__(self, tree: Tree, values: Values, *, elifdef: bool,
+                 store: Store | None = None) -> None:
         self._tree = tree
         self._values = values
         self._elifdef = elifdef
+        self._store = store
         self._loaded: dict[str, LoadedFile | str] = {}
+        self._digests: dict[str, str] = {}
         self._mentions: dict[str, frozenset[str]] = {}
 
     def load(self, path: str) -> LoadedFile | str:
@@ -49,7 +54,19 @@ class Files:
 
     def add(self, path: str, content: bytes) -> None:
         """A generated file that no tree holds."""
-        self._loaded[path] = self._lex(content)
+        self._digests[path] = _digest(content)
+        self._loaded[path] = self._lex(content, self._digests[path])
+
+    def digest(self, path: str) -> str:
+        """Names a file's content; "" for one that cannot be read."""
+        digest = self._digests.get(path)
+        if digest is None:
+            try:
+                digest = _digest(self._tree.read(path))
+            except (OSError, PatcherError):
+                digest = ""
+            self._digests[path] = digest
+        return digest
 
     def defines(self, path: str) -> frozenset[str]:
         """Every name that some #define of a file defines."""
@@ -62,8 +79,8 @@ class Files:
         if names is None:
             file = self.load(path)
             rows = file.rows if isinstance(file, LoadedFile) else ()
-            texts = [row[3].body if row[0] == _DEFINE else row[3] for row in rows if row[0] <= _DEFINE
-                     and row[0] != _END]
+            texts = [row[3].body if row[0] == _DEFINE else row[3]
+                     for row in rows if row[0] <= _DEFINE and row[0] != _END]
             names = self._mentions[path] = frozenset(_NAME.findall(" ".join(texts)))
         return names
 
@@ -77,13 +94,21 @@ class Files:
             data = self._tree.read(path)
             if len(data) > MAX_FILE_BYTES:
                 return f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB"
-            return self._lex(data)
+            digest = self._digests[path] = _digest(data)
+            return self._lex(data, digest)
         except (OSError, PatcherError) as error:
             return f"cannot read {path}: {error}"
 
-    def _lex(self, data: bytes) -> LoadedFile:
-        digest = hashlib.blake2b(data, digest_size=20).hexdigest()
-        return self._load(build(data, digest, elifdef=self._elifdef))
+    def _lex(self, data: bytes, digest: str) -> LoadedFile:
+        if self._store is None or len(data) < _WORTH_KEEPING:
+            return self._load(build(data, digest, elifdef=self._elifdef))
+        key = key_of("skeleton", digest, self._elifdef)
+        entry = self._store.get(key)
+        if entry is not None:
+            return self._load(Skeleton.unpack(digest, entry))
+        skeleton = build(data, digest, elifdef=self._elifdef)
+        self._store.put(key, skeleton.pack())
+        return self._load(skeleton)
 
     def _load(self, skeleton: Skeleton) -> LoadedFile:
         macro = self._values.macro
@@ -94,3 +119,7 @@ class Files:
         once = f"@{skeleton.digest}" if skeleton.once else ""
         return LoadedFile(skeleton.digest, tuple(rows), skeleton.uses_next, once,
                           skeleton.warnings, skeleton.defines)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=20).hexdigest()

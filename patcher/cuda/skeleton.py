@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from patcher.cuda.lexer import CONDITIONAL, Directive, directives
 from patcher.cuda.tokens import SPACES
@@ -61,6 +62,15 @@ class Skeleton:
     uses_next: bool
     once: bool
     warnings: tuple[str, ...]
+
+    def pack(self) -> list[object]:
+        """As JSON can hold it."""
+        return [self.rows, self.uses_next, self.once, self.warnings]
+
+    @classmethod
+    def unpack(cls, digest: str, entry: list[Any]) -> Skeleton:
+        rows, uses_next, once, warnings = entry
+        return cls(digest, tuple([tuple(row) for row in rows]), uses_next, once, tuple(warnings))
 
     @property
     def defines(self) -> frozenset[str]:

@@ -14,7 +14,9 @@ from patcher.cuda.model import Configuration, TranslationUnit, UnitReport
 from patcher.cuda.predefined import ToolkitMacros, base_table
 from patcher.cuda.record import Memo, Record
 from patcher.cuda.report import Reporter
+from patcher.cuda.results import Results
 from patcher.cuda.state import State, Table
+from patcher.cuda.store import Store
 from patcher.cuda.unit import UnitWalk
 from patcher.cuda.values import Value, Values
 from patcher.tree import Tree
@@ -28,10 +30,12 @@ class Walker:
 
     ``toolkit`` gives the macros that exist before the first line. A walker is
     meant to be kept: what it learns of a header serves the next unit. It holds
-    the content of the tree as it was at first reading.
+    the content of the tree as it was at first reading. With a ``store`` it also
+    remembers across processes, by content.
     """
 
-    def __init__(self, tree: Tree, *, toolkit: ToolkitMacros | None = None) -> None:
+    def __init__(self, tree: Tree, *, toolkit: ToolkitMacros | None = None,
+                 store: Store | None = None) -> None:
         self._tree = tree
         self._toolkit = toolkit or ToolkitMacros()
         self._answers = self._toolkit.answers
@@ -43,6 +47,8 @@ class Walker:
         self._memo = Memo()
         self._conditions = Conditions()
         self._reporter = Reporter()
+        self._store = store
+        self._results = store and Results(store, str(tree.root), self._toolkit)
 
     def walk(self, unit: TranslationUnit, *, every: bool = False) -> UnitReport:
         """Everything the unit's conditions decide; bounded in time and memory.
@@ -55,10 +61,18 @@ class Walker:
         if unit.content is not None:
             files.add(unit.path, unit.content)
         with _deep_recursion(), _collector_at_rest():
+            search = self._search(configuration)
+            if self._results and not every:
+                kept = self._results.find(unit, files, search)
+                if kept is not None:
+                    return kept
             root = self._round(unit, files, frozenset())
             if any(record.missing for record in root.below()):
                 root = self._settle(unit, files, root)
-        return self._reporter.report(unit, root, every=every)
+            report = self._reporter.report(unit, root, every=every)
+            if self._results and not every:
+                self._results.keep(report, root, files)
+            return report
 
     def _settle(self, unit: TranslationUnit, files: Files, root: Record) -> Record:
         """Walk again, in doubt of the names that a missing header may define: those that the
@@ -88,7 +102,8 @@ class Walker:
     def _files_for(self, std: str) -> Files:
         elifdef = std.startswith("gnu") or std[-2:] in ("23", "2b", "26", "2c")
         if elifdef not in self._files:
-            self._files[elifdef] = Files(self._tree, self._values, elifdef=elifdef)
+            self._files[elifdef] = Files(self._tree, self._values, elifdef=elifdef,
+                                         store=self._store)
         return self._files[elifdef]
 
     def _base(self, configuration: Configuration) -> dict[str, Value]:

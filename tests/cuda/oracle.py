@@ -27,7 +27,7 @@ from patcher.tree import FolderTree
 WORLDS = ("host", "sm_80", "sm_90a", "sm_100a", "sm_103a", "sm_120", "sm_120a", "sm_120f",
           "sm_121a")
 MARK = "sm_patch_mark_"
-_LINE = re.compile(r'^# (\d+) "((?:[^"\\]|\\.)*)"')
+_LINE = re.compile(r'^ *# (\d+) "((?:[^"\\]|\\.)*)"')
 _MARK = re.compile(MARK + r"(\d+)")
 
 Marks = dict[str, set[int]]  # path -> lines whose marker came out
@@ -133,11 +133,9 @@ def read_marks(text: str) -> tuple[Marks, set[str]]:
     files: set[str] = set()
     here = ""
     for line in text.splitlines():
-        if line.startswith("# "):
-            match = _LINE.match(line)
-            if match:
-                here = os.path.normpath(match[2].replace("\\\\", "\\"))
-                files.add(here)
+        if match := _LINE.match(line):  # after an indented #include, -fdirectives-only indents it
+            here = os.path.normpath(match[2])
+            files.add(here)
             continue
         for found in _MARK.findall(line):
             marks.setdefault(here, set()).add(int(found))

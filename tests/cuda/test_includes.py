@@ -18,8 +18,8 @@ WORLDS = ["host", "sm_90a", "sm_120a"]
 NEXT = {
     "unit.cu": '#include <over.h>\n#include "here.h"\n#if LEVEL == 2\nint a;\n#endif\n',
     "one/over.h": "#define FIRST\n#include_next <over.h>\n#ifdef SECOND\nint b;\n#endif\n",
-    "two/over.h": "#define SECOND\n#if __has_include_next(<over.h>)\nint c;\n#else\n#define LEVEL 2\n"
-                  "#endif\n",
+    "two/over.h": "#define SECOND\n#if __has_include_next(<over.h>)\nint c;\n#else\n"
+                  "#define LEVEL 2\n#endif\n",
     "here.h": "#include_next <here.h>\n#ifdef THERE\nint d;\n#endif\n",
     "one/here.h": "#define THERE\n",
 }
@@ -36,13 +36,15 @@ COMPUTED = {
     "unit.cu": "#define DIR sub\n#define STR(x) #x\n#define XSTR(x) STR(x)\n"
                "#define ANGLE <sub/a.h>\n#define PATH(x) XSTR(DIR/x.h)\n#ifdef __CUDA_ARCH__\n"
                "#define WHICH \"sub/b.h\"\n#else\n#define WHICH \"sub/c.h\"\n#endif\n"
-               "#include ANGLE\n#include PATH(b)\n#include WHICH\n#include /* c */ \"sub/a.h\" // x\n"
+               "#include ANGLE\n#include PATH(b)\n#include WHICH\n"
+               "#include /* c */ \"sub/a.h\" // x\n"
                "#if A + B + C == 3\nint a;\n#endif\n#if C\nint c;\n#endif\n",
     "sub/a.h": "#define A 1\n", "sub/b.h": "#define B 1\n", "sub/c.h": "#define C 1\n",
 }
 STACK = {
-    "unit.cu": "#define M 1\n#pragma push_macro(\"M\")\n#undef M\n#ifdef __CUDA_ARCH__\n#define M 2\n"
-               "#pragma push_macro(\"M\")\n#undef M\n#endif\n#ifdef M\nint a;\n#endif\n"
+    "unit.cu": "#define M 1\n#pragma push_macro(\"M\")\n#undef M\n#ifdef __CUDA_ARCH__\n"
+               "#define M 2\n#pragma push_macro(\"M\")\n#undef M\n#endif\n"
+               "#ifdef M\nint a;\n#endif\n"
                "#pragma pop_macro(\"M\")\n#if M == 2\nint b;\n#elif M == 1\nint c;\n#endif\n"
                "#pragma pop_macro(\"M\")\n#if M == 1\nint d;\n#endif\n#pragma pop_macro(\"M\")\n"
                "#if M == 1\nint e;\n#endif\n",
