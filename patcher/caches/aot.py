@@ -107,6 +107,17 @@ def moves(actions: Iterable[CacheAction]) -> tuple[Move, ...]:
     return tuple(found)
 
 
+def dropped_libraries(actions: Iterable[CacheAction]) -> list[str]:
+    """The libraries that these actions took away, where they stand (or stood) now."""
+    found = []
+    for action in actions:
+        if action.action is Action.ASIDE:
+            found.append(f"{action.path}{ASIDE}/{os.path.basename(action.path)}.so")
+        elif action.writes and action.path.endswith(".so"):
+            found.append(action.path)
+    return found
+
+
 def _relative(path: Path, root: Path) -> str | None:
     """The package path; None when it is outside of root, also by a link."""
     try:

@@ -13,6 +13,7 @@ import click
 
 from patcher.affected import Surroundings, effect
 from patcher.caches.actions import CacheAction
+from patcher.caches.aot import dropped_libraries
 from patcher.caches.handler import CacheHandler
 from patcher.commands.installed import Site
 from patcher.commands.options import Settings
@@ -22,7 +23,7 @@ from patcher.engine.digest import package_digest
 from patcher.engine.request import GroupName, Staged
 from patcher.engine.target import Target
 from patcher.journal import Journal, Kind, Shape
-from patcher.processes import NO_PROCESSES, Survey, users_of_environment
+from patcher.processes import NO_PROCESSES, Survey, users_of, users_of_environment
 from patcher.report.plan import PackageRow
 from patcher.session import Session, reading, writing
 from patcher.status import Effective
@@ -104,9 +105,12 @@ class Changing:
             if applied is not None and group in applied.groups:
                 found[name, group] = ask(applied, applied.groups[group])
         files = [Path(self.site.home.root(step.key.root), step.place) for step in staged.steps]
-        old = still_old(self.survey, files) if files else ()
-        return Aftermath(found, tuple(caches),
-                         tuple({"pid": one.pid, "file": one.file} for one in old))
+        old = {one.pid: one for one in (still_old(self.survey, files) if files else ())}
+        if self.live:
+            # servers of other environments and containers may share the cache
+            old |= {one.pid: one for one in users_of(dropped_libraries(caches)).running}
+        return Aftermath(found, tuple(caches), tuple(
+            {"pid": one.pid, "file": one.file} for _, one in sorted(old.items())))
 
 
 def steps_diff(session: Session, staged: Staged) -> str:

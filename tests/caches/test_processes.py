@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from patcher.caches.actions import Action, CacheAction
+from patcher.caches.aot import dropped_libraries, moves
 from patcher.effective import still_old
 from patcher.processes import file_id, users_of, users_of_environment
 
@@ -68,6 +70,23 @@ def test_a_replaced_library_is_found_by_its_identity(library: Path) -> None:
         with running(sys.executable, "-c", LOAD, library) as new:
             assert [p.pid for p in users_of([], [identity]).running] == [old]
             assert [p.pid for p in users_of([library]).running] == [new]
+
+
+def test_who_uses_what_an_invalidation_took_away(tmp_path: Path) -> None:
+    """A library of a cache is deleted, a prebuilt module moved; both go on in their processes."""
+    cached = build(tmp_path / "cached.so")
+    (tmp_path / "aot" / "norm").mkdir(parents=True)
+    prebuilt = build(tmp_path / "aot" / "norm" / "norm.so")
+    actions = [CacheAction("c", str(cached), Action.DELETE, "", str(tmp_path)),
+               CacheAction("a", str(prebuilt.parent), Action.ASIDE, "", str(tmp_path)),
+               CacheAction("c", str(tmp_path / "cached.o"), Action.DELETE, "", str(tmp_path))]
+    with running(sys.executable, "-c", LOAD, cached) as first, \
+            running(sys.executable, "-c", LOAD, prebuilt) as second:
+        cached.unlink()
+        (move,) = moves(actions)
+        (tmp_path / move.path).rename(tmp_path / move.new_path)
+        found = users_of(dropped_libraries(actions)).running
+    assert {one.pid for one in found} == {first, second}
 
 
 def test_another_name_of_the_same_file_counts(library: Path, tmp_path: Path) -> None:
