@@ -14,6 +14,7 @@ from patcher.changes import Modify
 from patcher.cuda.directives import SourceFile, parse
 from patcher.cuda.model import TranslationUnit
 from patcher.cuda.predefined import ToolkitMacros
+from patcher.cuda.store import Store
 from patcher.cuda.walk import Walker
 from patcher.edits import Edit, EditClash, Span, apply_edits, merge_edits
 from patcher.law import EditedFile, Rule, breaches
@@ -129,8 +130,9 @@ class _Walks:
         units = affected(before, package.import_name,
                          self.subject.profile.translation_units(package, toolkit), sources)
         macros = ToolkitMacros(toolkit.version, toolkit.platform, toolkit.host.macros or None)
-        return self._compare(units, Walker(before, toolkit=macros),
-                             Walker(after, toolkit=macros), files,
+        store = Store.default()
+        return self._compare(units, Walker(before, toolkit=macros, store=store),
+                             Walker(after, toolkit=macros, store=store), files,
                              lambda path: parse(before.read(path)))
 
     def _compare(self, units: Sequence[TranslationUnit], before: Walker, after: Walker,

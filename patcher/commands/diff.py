@@ -27,6 +27,7 @@ def command(settings: Settings, patchsets: tuple[str, ...]) -> Exit:
     as apply would write nothing.
     """
     from patcher.commands.planning import Planner, requests
+    from patcher.engine.asked import request_of
     from patcher.package.environment import find_environment
     from patcher.preview import diff
     from patcher.report.plan import lines, to_json
@@ -43,7 +44,8 @@ def command(settings: Settings, patchsets: tuple[str, ...]) -> Exit:
     for line in (*dict.fromkeys(planner.notes), *lines(plan, "diff")):
         click.echo(line, err=True)
     if settings.format == "json":
-        staged = session.stage(planner.engine_request(plan), planner.targets)
+        request = request_of(plan, lambda name: session.view(planner(name).package), {})
+        staged = session.stage(request, planner.targets)
         rows = [_row(planner(name).package, session, staged) for name in plan.packages]
         text = to_json(plan, rows, text)
     if text or settings.format == "json":

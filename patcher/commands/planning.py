@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 
 from patcher.arch import EMPTY, ArchSet
 from patcher.commands.options import Settings
-from patcher.engine import request as engine
 from patcher.errors import UsageError
 from patcher.lawful import leaves_nothing, obeys_law
-from patcher.operations.base import Outcome
 from patcher.package.find import find_package
 from patcher.package.model import Environment, Package
 from patcher.patchset.load import load_patchset
-from patcher.plan import GroupPlan, Plan, Request, State, Subject, plan
+from patcher.plan import Plan, Request, State, Subject, plan
 from patcher.preview import refuse_clashes
 from patcher.profiles import profile_for
 from patcher.toolchain.find import find_toolkit
@@ -75,24 +73,6 @@ class Planner:
         """The checked plan; raises PackageNotFound when a selected package is not there."""
         made = plan(wanted, self, (obeys_law, leaves_nothing))
         return refuse_clashes(made, self)
-
-    def engine_request(self, made: Plan) -> engine.Request:
-        """What the engine is asked to do: every selected group that would change something."""
-        adds = []
-        for item in made.patchsets:
-            groups = tuple(self._group(group) for group in item.groups
-                           if group.selected and group.outcome is Outcome.APPLICABLE)
-            if groups:
-                known = frozenset(str(group.id) for group in item.patchset.groups)
-                adds.append(engine.PatchsetChange(
-                    item.patchset.name, item.patchset.digest, groups, known))
-        return engine.Request(tuple(adds))
-
-    def _group(self, group: GroupPlan) -> engine.GroupChange:
-        """Patches that upstream made needless leave no trace in the journal."""
-        return engine.GroupChange(group.id, tuple(
-            engine.PatchChange(patch.id, self(patch.package).package, patch.edits, patch.changes)
-            for patch in group.patches if patch.edits or patch.changes))
 
     @property
     def targets(self) -> dict[str, Package]:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from patcher.arch import HOST_BIT, known_targets
-from patcher.cuda.expression import Malformed, Parser, TooComplex, evaluate
+from patcher.cuda.expression import Parser, evaluate
+from patcher.cuda.problems import Malformed, TooComplex
 from patcher.cuda.tokens import is_identifier, significant, tokenise
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from patcher.cli import main
 from patcher.commands.options import Settings
 from patcher.commands.planning import Planner, requests
+from patcher.engine.asked import request_of
 from patcher.package.environment import find_environment
 from patcher.plan import GroupPlan, Plan
 from patcher.session import reading, writing
@@ -106,7 +107,8 @@ class Site:
         assert not plan.refused, plan.refused
         home = find_home(prefix=None, root=self.root, state=None)
         with writing(home, NoCaches()) as session:
-            staged = session.stage(planner.engine_request(plan), planner.targets)
+            request = request_of(plan, lambda name: session.view(planner(name).package), {})
+            staged = session.stage(request, planner.targets)
             assert not staged.refusals
             session.commit(staged, NoCaches())
 
