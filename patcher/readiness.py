@@ -22,11 +22,11 @@ from patcher.toolchain.model import Toolkit
 Installs = Callable[[str], Installed | None]
 
 
-def changed_paths(group: GroupPlan) -> dict[str, frozenset[str]]:
-    """The files of a group that would change, by package."""
+def patched_paths(group: GroupPlan) -> dict[str, frozenset[str]]:
+    """The files of a group that are or would be patched, by package."""
     found: dict[str, set[str]] = {}
     for patch in group.patches:
-        if patch.outcome is Outcome.APPLICABLE:
+        if patch.outcome in (Outcome.APPLICABLE, Outcome.ALREADY_APPLIED):
             found.setdefault(patch.package, set()).update(patch.files)
     return {name: frozenset(paths) for name, paths in found.items()}
 
@@ -55,7 +55,7 @@ def findings(plan: Plan, installs: Installs, targets: Callable[[str], tuple[Targ
     """
     found: dict[Finding, None] = {}
     for group in _changing(plan):
-        for name in changed_paths(group):
+        for name in patched_paths(group):
             installed = installs(name)
             opened = opened_modules(group, name, installed) if installed else []
             if installed is None or not opened:
@@ -98,7 +98,7 @@ def _sources(module: JitModule, installed: Installed,
 def aot(group: GroupPlan, installs: Installs, subjects: Callable[[str], Subject | None],
         policy: AotPolicy | None) -> tuple[str, tuple[CacheAction, ...], tuple[Move, ...]]:
     """What happens to prebuilt modules that shadow a group: the package, actions, and moves."""
-    for name, paths in changed_paths(group).items():
+    for name, paths in patched_paths(group).items():
         installed, subject = installs(name), subjects(name)
         if installed is not None and subject is not None:
             actions = aot_actions(subject.describe(paths), installed.aot_folders, policy)

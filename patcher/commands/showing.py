@@ -32,7 +32,7 @@ def show(settings: Settings, *, check: bool, lock: Path | None, digest: bool,
         found: tuple[PatchsetStatus, ...] = ()
     else:
         found = _status(changing, session, settings)
-        libraries = _built(changing, session) if built else None
+        libraries = _built(changing) if built else None
         if settings.format == "json":
             settings.emit(_json(packages, found, problems, libraries))
         else:
@@ -170,11 +170,12 @@ def _next(found: Sequence[PatchsetStatus]) -> str:
     return f"sm-patch verify {found[0].name}" if found else "sm-patch patchsets"
 
 
-def _built(changing: Changing, session: Session) -> list[dict[str, Any]]:
-    """The libraries in JIT caches of the patched packages."""
+def _built(changing: Changing) -> list[dict[str, Any]]:
+    """The libraries in the JIT caches of everyone who may run what is installed here."""
     from patcher.built import built_libraries
+    from patcher.caches.registry import registry
 
-    names = sorted(session.journal.packages())
+    names = sorted({name for spec in registry() for name in spec.packages})
     toolkit = changing.site.toolkit.path
     folders = [toolkit / "bin"] if toolkit else []
     return [one.public() for environ in changing.surroundings.environs(changing.survey)
