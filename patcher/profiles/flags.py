@@ -10,6 +10,7 @@ _GENCODE = re.compile(r"arch=\S*?code=\[?([\w,]+)\]?|^-?-?(?:gpu-architecture|ar
 _SEPARATE = {"-I": "include", "-isystem": "system", "-D": "define", "-U": "undefine",
              "-include": "forced", "-o": "", "-c": "", "-MF": "", "-ccbin": "",
              "--dependency-output": "", "-idirafter": "after"}
+_VALUED = frozenset({"-gencode", "--generate-code", "-arch", "--gpu-architecture", "-std", "--std"})
 _JOINED = re.compile(r"(-isystem|-I|-D|-U)\s*(.+)", re.DOTALL)
 
 
@@ -41,18 +42,25 @@ def read_flags(arguments: Iterable[str]) -> Flags:
     flags = Flags()
     pending = ""
     for argument in arguments:
-        if pending:
+        if pending in _VALUED:
+            _other(flags, f"{pending}={argument}")
+            pending = ""
+        elif pending:
             _store(flags, _SEPARATE[pending], argument)
             pending = ""
-        elif argument in _SEPARATE:
+        elif argument in _SEPARATE or argument in _VALUED:
             pending = argument
         elif joined := _JOINED.fullmatch(argument):
             _store(flags, _SEPARATE[joined[1]], joined[2])
         else:
-            flags.other.append(argument)
-            if match := re.match(r"-?-std[= ](\S+)", argument):
-                flags.std = match[1]
+            _other(flags, argument)
     return flags
+
+
+def _other(flags: Flags, argument: str) -> None:
+    flags.other.append(argument)
+    if match := re.match(r"-?-std=(\S+)", argument):
+        flags.std = match[1]
 
 
 def _store(flags: Flags, kind: str, value: str) -> None:

@@ -140,12 +140,11 @@ class _Reader:
 
     def _flags(self, command: CompileCommand) -> Flags:
         """The command's flags; folders the build function writes to become the module's own."""
-        flags = read_flags(command.arguments[1:])
+        flags = present_flags(command)
         include = list(dict.fromkeys(map(self._folder, flags.include)))
         # a generated unit finds its headers beside itself; a copied one is read in place
         own = [self._home] if self._has_headers and self._home not in include else []
         flags.include = list(dict.fromkeys([*own, *self._copied, *include]))
-        flags.system = [f for f in flags.system if not f.startswith(MISSING)]
         flags.other = ["-gencode=…" if f == ANY_TARGET else f for f in flags.other]
         return flags
 
@@ -154,6 +153,13 @@ class _Reader:
         if virtual and any(f"{f}/".startswith(f"{folder}/") for f in self._folders):
             return self._home
         return folder.replace(HOLE, "*")
+
+
+def present_flags(command: CompileCommand) -> Flags:
+    """A command's flags without the folders of what this machine does not have."""
+    flags = read_flags(command.arguments[1:])
+    flags.system = [f for f in flags.system if not f.startswith(MISSING)]
+    return flags
 
 
 def _cuda_first(item: tuple[str, Flags]) -> bool:

@@ -115,11 +115,12 @@ def _machine(package: Package, toolkit: Toolkit) -> Machine:
     sites = _sites(package)
     include = environment.include if environment else None
     return Machine(toolkit.release, str(toolkit.path or ""), str(include or ""),
-                   _first(sites, "tvm_ffi/include"),
-                   _first(sites, "tvm_ffi/3rdparty/dlpack/include", "tvm_ffi/include"))
+                   _first(sites, "tvm", "tvm_ffi/include"),
+                   # as tvm_ffi.libinfo looks for it (0.1.15)
+                   _first(sites, "dlpack", "tvm_ffi/include", "tvm_ffi/3rdparty/dlpack/include"))
 
 
-def _first(sites: list[Path], *names: str) -> str:
-    """The first folder that exists under one of the sites; empty when none does."""
+def _first(sites: list[Path], holding: str, *names: str) -> str:
+    """The first of these folders, under any site, that holds a folder; empty when none does."""
     places = (site / name for name in names for site in sites)
-    return next((str(place) for place in places if place.is_dir()), "")
+    return next((str(place) for place in places if (place / holding).is_dir()), "")

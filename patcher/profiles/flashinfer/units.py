@@ -9,9 +9,9 @@ from dataclasses import replace
 from patcher.cuda.model import TranslationUnit
 from patcher.package.model import Package
 from patcher.profiles.cached import cached_units
-from patcher.profiles.flags import Flags, read_flags
+from patcher.profiles.flags import Flags
 from patcher.profiles.flashinfer.builds import Spec
-from patcher.profiles.flashinfer.modules import Build
+from patcher.profiles.flashinfer.modules import Build, present_flags
 from patcher.profiles.flashinfer.targets import cache_folders
 from patcher.profiles.ninja import compile_commands
 from patcher.profiles.search import SearchPath, distinct
@@ -83,7 +83,7 @@ class _Collector:
 def _add_unclaimed(package: Package, collector: _Collector, default: Spec | None) -> None:
     """Sources that no module names, with default flags and the folders of a near module."""
     commands = compile_commands(default.build_file) if default else []
-    flags = read_flags(commands[0].arguments[1:]) if commands else Flags()
+    flags = present_flags(commands[0]) if commands else Flags()
     claimed = collector.sources
     searches = list(dict.fromkeys(_own_folders(unit) for unit in claimed.values()))
     for path in walk(package.tree, f"{package.import_name}/data/csrc", (".cu",)):
