@@ -109,8 +109,8 @@ def _matters(function: Function, args: list[Value], keywords: dict[str, Value]) 
     found = function.module.cache.get(key)
     if found is None:
         first, last = function.node.lineno, function.node.end_lineno or function.node.lineno
-        lines = function.module.lines[first - 1:last]
-        found = any(vocabulary().hint.search(line) for line in lines)
+        text = "\n".join(function.module.lines[first - 1:last])
+        found = any(hint.search(text) for hint in vocabulary().hints)
         function.module.cache[key] = found
     return bool(found)
 

@@ -53,6 +53,7 @@ class Evaluator:
         self._depth = 0
         self._steps = 0
         self.calls = 0
+        self.resolve_all = False
         self.results: dict[object, Value] = {}
 
     def module_scope(self, module: Module) -> Scope:

@@ -84,7 +84,7 @@ def candidates(tree: Tree, folder: str) -> Iterator[tuple[str, bytes]]:
                 source = tree.read(path)
             except (OSError, InputError, UnsafePath):
                 continue
-            if words.prefilter.search(source):
+            if any(word in source for word in words.prefilter):
                 yield path, source
         below = (f"{here}/{name}".lstrip("/") for name in tree.folders(here)
                  if name not in words.skipped_folders)

@@ -171,7 +171,7 @@ class Walk:
             elif isinstance(node, ast.Call):
                 for shape in shapes.in_call(self.evaluator, node, scope):
                     self._shape(shape, within, reached)
-            elif isinstance(node, ast.Subscript):
+            elif isinstance(node, ast.Subscript) and self.lines.mentions(node.slice):
                 for shape in shapes.in_subscript(self.evaluator, node, scope):
                     self._shape(shape, within, reached)
             elif isinstance(node, ast.Lambda):
@@ -236,7 +236,7 @@ class Walk:
 
     def _verdict(self, node: ast.expr, scope: Scope, strict: bool = False) -> Verdict:
         """The test per target; undecided when it does not depend on the architecture."""
-        if not self.lines.touch(node):
+        if not self.lines.touch(node) or not self.lines.mentions(node):
             return UNDECIDED
         value = self.evaluator.value(node, scope)
         if isinstance(value, bool) and not strict:

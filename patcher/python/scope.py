@@ -18,7 +18,7 @@ from patcher.python.values import (
     join,
     lift,
 )
-from patcher.python.vocabulary import device_arch, device_major, device_minor, vocabulary
+from patcher.python.vocabulary import device_arch, device_major, device_minor, hints, vocabulary
 
 _BUSY = object()
 
@@ -27,6 +27,7 @@ class Interpreter(Protocol):
     """What resolving names needs of the evaluator."""
 
     index: Index
+    resolve_all: bool  # follow imports of names that hint at nothing, too
     calls: int  # how many calls are being interpreted now
     results: dict[object, Value]  # of calls, by function and arguments
 
@@ -194,9 +195,11 @@ def module_name(evaluator: Interpreter, module: Module, name: str, depth: int = 
 
 def _imported(evaluator: Interpreter, place: Binding, name: str, module: Module) -> Value:
     if isinstance(place.node, ast.Import):
-        return evaluator.index.module(place.imported) or External(place.imported)
+        return External(place.imported)
     assert isinstance(place.node, ast.ImportFrom)
     dotted = absolute(module, place.node)
+    if not evaluator.resolve_all and not hints(place.imported):
+        return External(f"{dotted}.{place.imported}")
     source = evaluator.index.module(dotted)
     if source is not None:
         found = module_name(evaluator, source, place.imported)
@@ -217,6 +220,9 @@ def attribute(evaluator: Interpreter, base: Value, name: str) -> Value:
     if isinstance(base, Class):
         return class_attribute(evaluator, base, name)
     if isinstance(base, External):
+        if evaluator.index.is_inside(base.dotted) and (evaluator.resolve_all or hints(name)) \
+                and (module := evaluator.index.module(base.dotted)):
+            return attribute(evaluator, module, name)
         return external(base.dotted, name)
     return lift(lambda cell: _cell_attribute(cell, name), base)
 
@@ -266,7 +272,7 @@ def class_attribute(evaluator: Interpreter, cls: Class, name: str, depth: int = 
             memo[key] = _attribute_value(evaluator, cls, name, places)
         return memo[key]
     for base in cls.node.bases if depth < 8 else ():
-        owner = evaluator.value(base, evaluator.module_scope(cls.module))
+        owner = _base(evaluator, base, cls)
         if isinstance(owner, Class) and owner.node is not cls.node:
             found = class_attribute(evaluator, owner, name, depth + 1)
             if not isinstance(found, External):
@@ -275,6 +281,15 @@ def class_attribute(evaluator: Interpreter, cls: Class, name: str, depth: int = 
     if probe and isinstance(probe[0].node, ast.FunctionDef):
         return evaluator.invoke(Function(probe[0].node, cls.module, cls), [cls, name], {})
     return External(f"{cls.node.name}.{name}")
+
+
+def _base(evaluator: Interpreter, node: ast.expr, cls: Class) -> Value:
+    """A base class, wherever it is defined (its name need not hint at anything)."""
+    before, evaluator.resolve_all = evaluator.resolve_all, True
+    try:
+        return evaluator.value(node, evaluator.module_scope(cls.module))
+    finally:
+        evaluator.resolve_all = before
 
 
 def _attribute_value(evaluator: Interpreter, cls: Class, name: str, places: list[Binding]) -> Value:

@@ -40,7 +40,8 @@ def in_call(evaluator: Evaluator, node: ast.Call, scope: Scope) -> Iterator[Shap
     for keyword in node.keywords:
         if keyword.arg in vocabulary().keywords:
             yield from _keyword(evaluator, keyword, scope)
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args \
+            and not isinstance(node.args[0], ast.Constant):
         yield from _table(evaluator, node, node.func.value, node.args[0], scope, Effect.FEATURE)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from patcher.python.bindings import Binding, Bindings, How
 from patcher.python.index import Module
-from patcher.python.vocabulary import vocabulary
+from patcher.python.vocabulary import hints, vocabulary
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _ROUNDS = 4
@@ -29,6 +29,7 @@ class Lines:
         self._text = text
         self._starts = [0, *(m.end() for m in re.finditer(r"\r\n|\r|\n", text))]
         self._hits: list[int] = []
+        self._names: dict[str, bool] = {}
         self._add(vocabulary().hints)  # one by one: a literal is found 20 times faster
         self._spread(module)
 
@@ -37,6 +38,21 @@ class Lines:
         decorators = getattr(node, "decorator_list", None)
         first = decorators[0].lineno if decorators else getattr(node, "lineno", 0)
         return self.between(first, getattr(node, "end_lineno", None) or first)
+
+    def mentions(self, node: ast.AST) -> bool:
+        """True when a name inside an expression hints at an architecture or carries one."""
+        for inner in ast.walk(node):
+            name = inner.id if isinstance(inner, ast.Name) else (
+                inner.attr if isinstance(inner, ast.Attribute) else None)
+            if name is not None and self._hints(name):
+                return True
+        return False
+
+    def _hints(self, name: str) -> bool:
+        found = self._names.get(name)
+        if found is None:
+            found = self._names[name] = hints(name)
+        return found
 
     def between(self, first: int, last: int) -> bool:
         position = bisect_left(self._hits, first)
@@ -57,12 +73,13 @@ class Lines:
             if not fresh:
                 return
             known |= fresh
-            hinted = {name for name in fresh if not vocabulary().hint.search(name)}
+            hinted = {name for name in fresh if not self._hints(name)}
+            self._names.update(dict.fromkeys(hinted, True))
             if hinted:
                 self._add(re.compile(rf"{re.escape(name)}\b") for name in sorted(hinted))
 
     def _depends(self, place: Binding) -> bool:
-        return place.how is How.ASSIGN and self.touch(place.node)
+        return place.how is How.ASSIGN and self.touch(place.node) and self.mentions(place.node)
 
 
 def _carries(node: ast.AST) -> bool:

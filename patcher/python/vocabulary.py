@@ -40,7 +40,7 @@ class Vocabulary:
     keywords: dict[str, str]
     parameters: dict[str, str]
     not_nvidia: frozenset[Any]
-    prefilter: re.Pattern[bytes]
+    prefilter: tuple[bytes, ...]
     hint: re.Pattern[str]
     hints: tuple[re.Pattern[str], ...]
     generated_paths: re.Pattern[str]
@@ -77,11 +77,18 @@ def vocabulary() -> Vocabulary:
         constants=raw["constants"], keywords=raw["keywords"],
         parameters={name: kind for kind, names in raw["parameters"].items() for name in names},
         not_nvidia=frozenset(tuple(n) if isinstance(n, list) else n for n in raw["not_nvidia"]),
-        prefilter=re.compile(raw["prefilter"].encode()))
+        prefilter=tuple(word.encode() for word in raw["prefilter"]))
 
 
 def _marker(raw: dict[str, Any]) -> Marker:
     return Marker(re.compile(raw["word"]), frozenset(map(Capability.parse, raw["has"])), raw["why"])
+
+
+@cache
+def hints(name: str) -> bool:
+    """True when a name may stand for an architecture or for a test of one."""
+    words = vocabulary()
+    return bool(words.hint.search(name) or words.arch_in_name.search(name))
 
 
 @cache
