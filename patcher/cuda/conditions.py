@@ -47,6 +47,7 @@ class WorldScope:
         self.reads: dict[str, Value] = {}
         self.world = 1
         self.same = ALL_BITS
+        self.deciders: frozenset[str] = frozenset()  # of the open names met in this world
         self.volatile = False  # depends on more than macros
 
     def spend(self, work: int) -> None:
@@ -55,6 +56,7 @@ class WorldScope:
     def enter(self, world: int) -> None:
         self.world = world
         self.same = ALL_BITS
+        self.deciders = frozenset()
 
     def lookup(self, name: str) -> Macro | Open | Builtin | None:
         value = self._table[name]
@@ -65,6 +67,8 @@ class WorldScope:
                     self.same &= mask
                     value = part
                     break
+        if isinstance(value, Open):
+            self.deciders |= frozenset(value.deciders)
         return value if isinstance(value, Macro | Open | Builtin) else None
 
     def builtin(self, name: str, arguments: Tokens | None) -> str | None:
@@ -135,7 +139,9 @@ class Conditions:
             try:
                 value = _value(tokens, scope)
             except Malformed as error:
-                value, problem = False, str(error)
+                # what an open name stands for may be what is missing
+                value = scope.deciders or False
+                problem = problem if value else str(error)
             except TooComplex as error:
                 value, problem = frozenset([text[:80]]), str(error)
                 scope.same = ALL_BITS  # trying the other worlds would take as long again

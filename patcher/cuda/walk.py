@@ -130,11 +130,13 @@ def _deep_recursion() -> Iterator[None]:
 
 @contextmanager
 def _collector_at_rest() -> Iterator[None]:
-    """A walk makes many long-lived objects and no cycles; collecting would double its time."""
+    """A walk makes many long-lived objects and no cycles. The collector would look through them
+    again and again and double the time, so what a walk leaves behind is kept out of its sight."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            gc.freeze()
             gc.enable()

@@ -124,3 +124,10 @@ def test_counter_is_unknown(tmp_path: Path) -> None:
     report = walk(tmp_path, unit="#if __COUNTER__ == 0\n#endif\n#ifdef __COUNTER__\n#endif\n")
     assert state(report, 1) == ArmState(0, 0, 0, ALL_BITS, ("__COUNTER__",))
     assert state(report, 3).open == ALL_BITS
+
+
+def test_an_unknown_macro_may_make_the_expression_whole(tmp_path: Path) -> None:
+    report = walk(tmp_path, "AND_MORE", unit="#if 1 AND_MORE 1\n#endif\n#if 1 1\n#endif\n")
+    assert state(report, 1) == ArmState(0, 0, 0, ALL_BITS, ("AND_MORE",))
+    assert state(report, 3).closed == ALL_BITS
+    assert report.warnings == ("unit.cu:3: unexpected '1'",)
