@@ -178,6 +178,17 @@ def test_generated_headers_are_in_the_units_tree(wheel: Package,
     assert module.include[0] == f"@generated/{module.name}"
 
 
+def test_no_two_generated_files_share_a_path(modules: dict[str, JitModule],
+                                             wheel: Package) -> None:
+    """The fp8 and the other fa3 prefill kernels have one name pattern and two templates."""
+    found: dict[str, set[bytes]] = {}
+    for module in profile_for(wheel).modules(wheel, toolkit()):
+        for file in (*module.headers, *module.templates):
+            found.setdefault(file.path, set()).add(file.content)
+    assert not [path for path, contents in found.items() if len(contents) > 1]
+    assert any("~2/" in path for path in found)
+
+
 @pytest.mark.parametrize(("version", "expected"), [
     ("0.6.6", set()), ("0.6.7", {"fp4_gemm_cutlass_sm120"}),
     ("0.6.8", {"fp4_gemm_cutlass_sm120", "fused_moe_120"}),

@@ -34,25 +34,37 @@ class Build:
 
 
 def builds_of(specs: Iterable[Spec], tree: Tree) -> list[Build]:
-    """One build per distinct spec, in the package's order."""
+    """One build per distinct spec, in the package's order.
+
+    Ways through one function may give modules of one name pattern with other
+    generated files; from the second on these are in ``@generated/MODULE~2``.
+    """
     found: dict[tuple[object, ...], Build] = {}
+    made: dict[str, bytes] = {}
     for spec in specs:
-        build = _Reader(spec, tree).read()
-        module = build.module
-        if module.sources or module.gates:
-            key = (module.name, module.sources, module.flags, module.include)
-            found.setdefault(key, build)
+        module = (build := _Reader(spec, tree).read()).module
+        files = (*module.headers, *module.templates)
+        key = (module.name, module.sources, module.flags, module.include, files)
+        if key in found or not (module.sources or module.gates):
+            continue
+        number = 1
+        while any(made.get(f.path, f.content) != f.content for f in files):
+            number += 1
+            build = _Reader(spec, tree, number).read()
+            files = (*build.module.headers, *build.module.templates)
+        made.update((f.path, f.content) for f in files)
+        found[key] = build
     return list(found.values())
 
 
 class _Reader:
     """Turns one spec into a build; generated files move to ``@generated/MODULE``."""
 
-    def __init__(self, spec: Spec, tree: Tree) -> None:
+    def __init__(self, spec: Spec, tree: Tree, number: int = 1) -> None:
         self._spec = spec
         self._tree = tree
         self._name = _module_name(spec)
-        self._home = f"{GENERATED}/{self._name}"
+        self._home = f"{GENERATED}/{self._name}" + (f"~{number}" if number > 1 else "")
         self._templates: dict[tuple[str, bytes], Template] = {}
         self._folders: set[str] = set()  # where the build function would write
         self._copied: list[str] = []  # folders of headers that it only copies
