@@ -18,6 +18,7 @@ from patcher.errors import InputError
 _SPLICE = re.compile(r"\\[ \t\f\v\r]*\n")
 _WS = r"[ \t\f\v\r\0]*"
 _BLOCK = r"/\*(?:(?s:.*?)\*/|(?s:.*)\Z)"
+_CLOSED = r"/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"  # for patterns that may fail: matches one way only
 _STRING = r'"(?:[^"\\\n]|\\.)*"?'
 _CHAR = r"'(?:(?<=[0-9a-fA-F]')(?<!u8')(?=[0-9a-fA-F])|(?:[^'\\\n]|\\.)*'?)"
 # the prefix is looked at from behind: every branch of _SCAN has to begin with a
@@ -34,9 +35,9 @@ _SCAN = re.compile(
     rf"|{_STRING}|{_CHAR}|{_RAW.format('d3')}"
 )
 _CLEAN = re.compile(rf"{_STRING}|{_CHAR}|{_RAW.format('d4')}|(?P<comment>{_BLOCK}|//[^\n]*)")
-_WORD = re.compile(rf"(?:#|%:)(?:{_WS}{_BLOCK})*{_WS}([A-Za-z_]\w*)")
-_BLANK = re.compile(rf"(?:{_WS}{_BLOCK})*{_WS}\Z")
-_HEADER = re.compile(rf"(?:{_WS}{_BLOCK})*{_WS}(<[^>\n]*>|\"[^\"\n]*\")")
+_WORD = re.compile(rf"(?:#|%:)(?:{_WS}{_CLOSED})*{_WS}([A-Za-z_]\w*)")
+_BLANK = re.compile(rf"(?:{_WS}{_CLOSED})*{_WS}\Z")
+_HEADER = re.compile(rf"(?:{_WS}{_CLOSED})*{_WS}(<[^>\n]*>|\"[^\"\n]*\")")
 _EDGE = " \t\f\v\r\0\n"
 CONDITIONAL = frozenset(
     ("if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif"))
