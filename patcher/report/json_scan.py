@@ -6,14 +6,19 @@ import json
 from typing import Any
 
 from patcher.gates import Evidence, Gate, Worlds
+from patcher.scan.combine import Since
 from patcher.scan.model import ModuleReport, OpensAlone, Report
 
 VERSION = 1
 
 
-def render_json(report: Report) -> str:
+def render_json(report: Report, changes: Since | None = None) -> str:
     """The report as one JSON document that ends with a newline."""
-    return json.dumps(document(report), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    values = document(report)
+    if changes is not None:
+        values["baseline"] = {"new": [gate.id for gate in changes.new],
+                              "gone": list(changes.gone)}
+    return json.dumps(values, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
 
 
 def document(report: Report) -> dict[str, Any]:

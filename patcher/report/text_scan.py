@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from patcher.gates import Cause, Gate, Layer, Severity
-from patcher.scan.layers import SHUTTING_RULES, is_library
+from patcher.scan.combine import Since
+from patcher.scan.files import is_library
+from patcher.scan.layers import SHUTTING_RULES
 from patcher.scan.model import ModuleReport, Opening, OpensAlone, Report
 
 WIDTH = 80
@@ -26,17 +28,27 @@ def render_text(report: Report, style: Style | None = None) -> str:
     """The whole report as text that ends with a newline."""
     style = style or Style()
     view = _View(report, style)
-    lines = [*_wrap(headline(report)), *_context(report), ""]
+    lines = [*wrap(headline(report)), *_context(report), ""]
     full = [module for module in report.modules if view.matters(module)]
     for module in full:
         lines += _module(view, module)
     lines += _closed(view, [m for m in report.modules if m.closed and m not in full])
     lines += _shared(view)
     lines += _loose(view)
-    lines += [line for note in report.notes for line in _wrap(note, "note: ")]
+    lines += [line for note in report.notes for line in wrap(note, "note: ")]
     lines += _missing(report)
-    lines += [line for text in report.warnings for line in _wrap(text, "warning: ")]
+    lines += [line for text in report.warnings for line in wrap(text, "warning: ")]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def render_changes(report: Report, changes: Since, style: Style) -> str:
+    """What is new since an older scan, and how much is gone."""
+    count = sum(gate.count for gate in changes.new)
+    targets = ", ".join(target.name for target in report.targets)
+    lines = [f"{count} newly closed or over-open on {targets}; {len(changes.gone)} rows are gone"]
+    for gate in changes.new:
+        lines += _gate(report, gate, style)
+    return "\n".join(lines) + "\n"
 
 
 class _View:
@@ -109,7 +121,7 @@ def _context(report: Report) -> Iterator[str]:
         yield f"{package.name} {package.version or 'of unknown version'} in {package.root}"
     references = " ".join(target.name for target in report.references)
     counts = f"{report.unit_count} units, {report.file_count} files"
-    yield from _wrap(f"{counts}; {cuda}; compared with {references}")
+    yield from wrap(f"{counts}; {cuda}; compared with {references}")
 
 
 def _module(view: _View, module: ModuleReport) -> Iterator[str]:
@@ -118,14 +130,14 @@ def _module(view: _View, module: ModuleReport) -> Iterator[str]:
     opened = sorted({gate.opened_by for gate in gates if gate.opened_by})
     yield f"{module.name}  [{worst.value}]" + "".join(f"  {name}" for name in opened)
     for state in module.layers:
-        yield from _wrap(state.summary, f"  {state.layer.value:<13} ")
+        yield from wrap(state.summary, f"  {state.layer.value:<13} ")
     for gate in sorted(gates, key=lambda g: _ORDER.index(g.severity)):
         yield from _gate(view.report, gate, view.style)
     for row in module.opens_alone:
         if row.gate in {gate.id for gate in gates}:
             yield from _alone(view.report, row)
     if module.guessed:
-        yield from _wrap(module.guessed, "  not exact: ")
+        yield from wrap(module.guessed, "  not exact: ")
     yield ""
 
 
@@ -137,7 +149,7 @@ def _closed(view: _View, modules: Sequence[ModuleReport]) -> Iterator[str]:
     for module in modules:
         gates = [view.by_id[i] for i in module.gates if i in view.by_id]
         gate = min(gates, key=lambda g: (g.rule not in SHUTTING_RULES, g.location.path))
-        yield from _wrap(f"{module.name}: {reason(gate)}; {place(gate)} {gate.condition}", "  ")
+        yield from wrap(f"{module.name}: {reason(gate)}; {place(gate)} {gate.condition}", "  ")
     yield ""
 
 
@@ -162,7 +174,7 @@ def _shared(view: _View) -> Iterator[str]:
     rest = len(found) - len(own)
     quiet = sum(g.count for g in view.report.findings if not view.is_shown(g))
     if rest or quiet:
-        yield from _wrap(
+        yield from wrap(
             f"not shown: {quiet} gates that hardware, intent or an alternative explains, and "
             f"{rest} rows in vendored libraries (--all)")
         yield ""
@@ -185,7 +197,7 @@ def _loose(view: _View) -> Iterator[str]:
         else:
             lines = ", ".join(str(g.location.line) for g in gates)
             opened = sorted({g.opened_by for g in gates if g.opened_by})
-            yield from _wrap(f"{path}: {lines}" + "".join(f"; opened by {o}" for o in opened), "  ")
+            yield from wrap(f"{path}: {lines}" + "".join(f"; opened by {o}" for o in opened), "  ")
     yield ""
 
 
@@ -193,18 +205,18 @@ def _gate(report: Report, gate: Gate, style: Style) -> Iterator[str]:
     verdict = "too open" if gate.over_open else "closed"
     count = f"{gate.count} x " if gate.count > 1 else ""
     head = f"{count}{gate.effect.value}, {verdict}, cause {gate.cause.value}"
-    yield from _wrap(head, f"    {gate.severity.value}: ")
+    yield from wrap(head, f"    {gate.severity.value}: ")
     yield f"      {place(gate)}"
     if len(gate.lines) > 1:
-        yield from _wrap("lines " + ", ".join(map(str, gate.lines[:24])), "      ")
+        yield from wrap("lines " + ", ".join(map(str, gate.lines[:24])), "      ")
     if names(gate):
-        yield from _wrap(names(gate), "      in ")
-    yield from _wrap(gate.condition, "      ")
+        yield from wrap(names(gate), "      in ")
+    yield from wrap(gate.condition, "      ")
     for item in gate.evidence[: len(gate.evidence) if style.expand else 1]:
         where = f"{item.path}:{item.line} " if item.line else f"{item.path} "
-        yield from _wrap(f"{where}{item.text}", "      | ")
+        yield from wrap(f"{where}{item.text}", "      | ")
     if gate.opened_by:
-        yield from _wrap(gate.opened_by, "      opened by ")
+        yield from wrap(gate.opened_by, "      opened by ")
     if style.expand:
         for inner in report.details.get(gate.id, ()):
             yield f"      - line {inner.location.line} {inner.within}"
@@ -232,7 +244,7 @@ def _alone(report: Report, row: OpensAlone) -> Iterator[str]:
         return
     gate = report.gate(row.gate)
     functions = ", ".join(row.functions) or "the module"
-    yield from _wrap(
+    yield from wrap(
         f"opening {gate.location.path}:{gate.location.line} alone: {functions}: "
         f"{row.result.value} ({row.why})", "    ! " if row.result is not Opening.OK else "    = ")
 
@@ -255,7 +267,7 @@ def _family(report: Report, family: Sequence[Gate], style: Style) -> Iterator[st
     first = family[0]
     total = sum(gate.count for gate in family)
     folder = first.location.path.rpartition("/")[0]
-    yield from _wrap(f"{total} x {first.effect.value} in {len(family)} files of {folder}, "
+    yield from wrap(f"{total} x {first.effect.value} in {len(family)} files of {folder}, "
                      f"cause {first.cause.value}: {first.condition}",
                      f"    {first.severity.value}: ")
 
@@ -264,11 +276,12 @@ def _missing(report: Report) -> Iterator[str]:
     if report.missing:
         names = sorted({row.include for row in report.missing})
         shown = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
-        yield from _wrap(f"{len(names)} headers were not found ({shown}); what depends on them "
+        yield from wrap(f"{len(names)} headers were not found ({shown}); what depends on them "
                          "is unknown", "note: ")
 
 
-def _wrap(text: str, lead: str = "") -> list[str]:
+def wrap(text: str, lead: str = "") -> list[str]:
+    """Lines of at most 80 columns; ``lead`` begins the first, blanks the others."""
     body = " ".join(text.split())
     return textwrap.wrap(body, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead),
                          break_long_words=False, break_on_hyphens=False) or [lead.rstrip()]

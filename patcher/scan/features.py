@@ -14,8 +14,8 @@ from patcher.instructions import Verdict
 from patcher.profiles.base import JitModule, PublicFunction
 from patcher.scan.alone import Obstacle, Part, Use, opens_alone, place
 from patcher.scan.arms import members
-from patcher.scan.files import Files
-from patcher.scan.layers import SHUTTING_RULES, is_library
+from patcher.scan.files import Files, is_library
+from patcher.scan.layers import SHUTTING_RULES
 from patcher.scan.model import LayerState, ModuleReport, Opening
 from patcher.scan.walks import Facts
 
@@ -96,7 +96,8 @@ def prebuilt_of(feature: Feature) -> tuple[Evidence, ...]:
 
 
 def report_of(
-    feature: Feature, gates: Sequence[Gate], units: Mapping[str, int], facts: Facts, files: Files
+    feature: Feature, gates: Sequence[Gate], units: Mapping[str, int], facts: Facts, files: Files,
+    target: Target,
 ) -> ModuleReport:
     """A module's report from the gates that belong to it; ``units`` are theirs by id."""
     parts = [
@@ -105,10 +106,7 @@ def report_of(
         for gate in gates
         if gate.excludes_target and counts(gate)
     ]
-    obstacles = []
-    if facts.incomplete & feature.units:
-        obstacles.append(Obstacle(Opening.UNKNOWN, "headers of its units were not found",
-                                  facts.incomplete))
+    obstacles = _undecided(feature, facts, target)
     code = any(part.gate.layer in (Layer.PREPROCESSOR, Layer.HOST) for part in parts)
     uses = _uses(feature, facts, files, follow=code) if parts else []
     return ModuleReport(
@@ -121,6 +119,17 @@ def report_of(
         feature.module.guessed,
         any(gate.excludes_target and shuts(gate) for gate in gates),
     )
+
+
+def _undecided(feature: Feature, facts: Facts, target: Target) -> list[Obstacle]:
+    """Conditions in the module's code that nothing here decides (a header is missing)."""
+    units, arms = facts.undecided(target)
+    if not units & feature.units:
+        return []
+    first = next(arm for arm in arms if arm.units & feature.units)
+    names = ", ".join(first.state.decided_by[:3]) or "a header that is missing"
+    why = f"{first.path}:{first.line} is undecided: it depends on {names}"
+    return [Obstacle(Opening.UNKNOWN, why, units & feature.units)]
 
 
 def _functions(gate: Gate, feature: Feature) -> tuple[str, ...]:

@@ -24,6 +24,14 @@ from patcher.tree import Tree
 _KEEP = 64  # files; the largest generated sources are a few megabytes each
 
 
+LIBRARIES = ("/cutlass/", "/cccl/", "/spdlog/", "/cub/", "/thrust/")
+
+
+def is_library(path: str) -> bool:
+    """True for vendored code that units of every target include."""
+    return any(part in path for part in LIBRARIES)
+
+
 @dataclass
 class SourceFile:
     """One file's text and what is derived from it."""

@@ -13,18 +13,12 @@ from patcher.cuda.model import TranslationUnit, UnitReport
 from patcher.errors import InputError
 from patcher.gates import Cause, Effect, Evidence, Gate, Layer, Location, Severity, Worlds
 from patcher.profiles.base import JitModule
-from patcher.scan.files import Files
+from patcher.scan.files import Files, is_library
 from patcher.scan.walks import Facts, Walk
 
-LIBRARIES = ("/cutlass/", "/cccl/", "/spdlog/", "/cub/", "/thrust/")
 SHUTTING_RULES = frozenset({"PY-MAJORS", "PY-GENCODE"})  # they decide about a whole module
 _SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc", ".inl")
 _MAX_HOST_BYTES = 4 << 20  # a generated kernel of that size holds no launcher
-
-
-def is_library(path: str) -> bool:
-    """True for vendored code that units of every target include."""
-    return any(part in path for part in LIBRARIES)
 
 
 def excludes(gate: Gate, targets: Sequence[Target], references: Sequence[Target]) -> bool:

@@ -241,7 +241,7 @@ class _Scan:
     def _module(self, feature: Feature, gates: Sequence[Gate], facts: Facts) -> ModuleReport:
         name = feature.module.name
         own = [gate for gate in gates if name in gate.modules]
-        return report_of(feature, own, self.units_of, facts, self.files)
+        return report_of(feature, own, self.units_of, facts, self.files, self.targets[0])
 
     def _notes(self, facts: Facts) -> Iterable[str]:
         paths = list(_headers(self.tree, self.package.import_name))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from patcher.arch import DEVICE, Target
 from patcher.build import Observer
 from patcher.cuda.model import Missing, TranslationUnit, UnitReport
 from patcher.scan.arms import ArmTable, Seen, members, representatives
-from patcher.scan.files import Files
+from patcher.scan.files import Files, is_library
 from patcher.scan.preprocessor import Found, Judge
 
 Walk = Callable[[TranslationUnit, bool], UnitReport]  # the unit, and whether every arm is wanted
@@ -24,7 +25,6 @@ class Facts:
     reached: dict[str, int] = field(default_factory=dict)  # package file -> units
     outside: set[str] = field(default_factory=set)
     missing: set[Missing] = field(default_factory=set)
-    incomplete: int = 0  # units with missing headers
     warnings: set[str] = field(default_factory=set)
 
     @property
@@ -40,10 +40,25 @@ class Facts:
             else:
                 self.reached[path] = self.reached.get(path, 0) | bit
         self.missing.update(report.missing)
-        self.incomplete |= bit if report.missing else 0
         self.warnings.update(report.warnings)
         self.table.add(number, report)
         self.observer.observe(number, report)
+
+    def undecided(self, target: Target) -> tuple[int, tuple[Seen, ...]]:
+        """Units in whose own code an arm is unknown for the target, and those arms.
+
+        Only arms that depend on the architecture: for others all targets share the doubt.
+        """
+        arms = tuple(
+            seen for seen in self.table
+            if seen.state.unknown >> target.index & 1
+            and (seen.state.open | seen.state.closed) & DEVICE.bits
+            and not is_library(seen.path)
+        )
+        units = 0
+        for seen in arms:
+            units |= seen.units
+        return units, arms
 
     def paths(self, units: int) -> tuple[str, ...]:
         """The distinct sources of these units, sorted."""

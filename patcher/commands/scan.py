@@ -1,0 +1,75 @@
+"""``sm-patch scan``: the gates that exclude the target, grouped by feature."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from patcher.commands.options import Settings, common
+from patcher.errors import Exit
+
+if TYPE_CHECKING:
+    from patcher.gates import Gate
+    from patcher.scan.combine import Since
+    from patcher.scan.model import Report
+
+_LAYERS = ("python", "preprocessor", "host", "build", "binary")
+
+
+@click.command("scan")
+@click.argument("packages", metavar="PACKAGE...", nargs=-1, required=True)
+@click.option("--all", "everything", is_flag=True,
+              help="Also what hardware, intent or an alternative explains.")
+@click.option("--expand", is_flag=True, help="Every gate of a row, and all evidence.")
+@click.option("--layer", "layers", type=click.Choice(_LAYERS), multiple=True,
+              help="Only these layers; repeatable.")
+@click.option("--module", "modules", metavar="NAME", multiple=True,
+              help="Only these JIT modules; repeatable.")
+@click.option("--unit", "units", metavar="PATH[@CONFIG]", multiple=True,
+              help="Only these translation units; repeatable.")
+@click.option("--baseline", metavar="OLD.json", type=click.Path(path_type=Path),
+              help="Show what is newly closed or newly over-open since an older scan.")
+@click.option("--fail-on", type=click.Choice(("critical", "warning")),
+              help="Exit with 1 when a finding (with --baseline: a new one) is that grave.")
+@common("arch", "reference", "cuda", "root", "python", "format", "output")
+def command(
+    settings: Settings, packages: tuple[str, ...], everything: bool, expand: bool,
+    layers: tuple[str, ...], modules: tuple[str, ...], units: tuple[str, ...],
+    baseline: Path | None, fail_on: str | None,
+) -> Exit:
+    """Show what keeps the target out of PACKAGE..., layer by layer, worst first.
+
+    Each finding names the shipped group that opens it, or why none does.
+    Nothing of the package is imported or run, and no GPU or compiler is needed.
+    """
+    from patcher.commands.scanning import scan_packages
+    from patcher.gates import Layer
+    from patcher.scan.combine import since
+    from patcher.scan.run import Options
+
+    options = Options(frozenset(map(Layer, layers)), modules, units)
+    report = scan_packages(settings, packages, options)
+    changes = since(report, baseline) if baseline else None
+    settings.emit(_render(settings.format, report, changes, everything, expand))
+    return _exit(changes.new if changes else report.findings, fail_on)
+
+
+def _render(
+    form: str, report: Report, changes: Since | None, everything: bool, expand: bool
+) -> str:
+    if form == "json":
+        from patcher.report.json_scan import render_json
+
+        return render_json(report, changes)
+    from patcher.report.text_scan import Style, render_changes, render_text
+
+    style = Style(everything, expand)
+    return render_changes(report, changes, style) if changes else render_text(report, style)
+
+
+def _exit(findings: tuple[Gate, ...], fail_on: str | None) -> Exit:
+    grave = {"critical": ("critical",), "warning": ("critical", "warning")}.get(fail_on or "", ())
+    found = any(gate.severity.value in grave for gate in findings)
+    return Exit.CHECK_FAILED if found else Exit.DONE

@@ -1,0 +1,58 @@
+"""What scan and why share: from names on the command line to a report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from patcher.commands.options import Settings
+
+if TYPE_CHECKING:
+    from patcher.scan.model import Report
+    from patcher.scan.run import Options
+
+
+def scan_packages(settings: Settings, names: Sequence[str], options: Options) -> Report:
+    """Scan each package for the devices of ``--arch`` and combine the reports."""
+    from patcher.arch import target
+    from patcher.package.environment import find_environment
+    from patcher.package.find import find_package
+    from patcher.profiles import profile_for
+    from patcher.scan.combine import combine
+    from patcher.scan.run import scan
+    from patcher.toolchain.find import find_toolkit
+
+    environment = find_environment(settings.python, settings.root)
+    click.echo(f"environment: {environment.reason}", err=True)
+    toolkit = find_toolkit(settings.cuda, environment)
+    references = [target(name) for name in settings.reference]
+    reports = []
+    for name in names:
+        package = find_package(name, environment)
+        for warning in package.warnings:
+            click.echo(f"{package.name}: {warning}", err=True)
+        profile = profile_for(package)
+        resolved = [profile.resolve_target(device, package, toolkit) for device in settings.arch]
+        for item in resolved:
+            click.echo(f"target {item.target.name}: {item.reason}", err=True)
+        assumed = tuple(f"{r.target.name}: {r.reason}" for r in resolved if r.assumed)
+        targets = list(dict.fromkeys(r.target for r in resolved))
+        reports.append(scan(package, profile, targets, references, toolkit,
+                            replace(options, assumed=assumed, tick=_progress())))
+    return combine(reports)
+
+
+class _progress:  # noqa: N801 - used as a function
+    """Counts units on a terminal's stderr, and says nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._shown = sys.stderr.isatty()
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._shown and (done % 20 == 0 or done == total):
+            end = "\n" if done == total else ""
+            click.echo(f"\r{done} of {total} units{end}", nl=False, err=True)
