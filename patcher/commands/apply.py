@@ -39,7 +39,7 @@ def command(settings: Settings, patchsets: tuple[str, ...], every: bool, check: 
     from patcher.commands.applying import Application, Options, chosen
 
     options = Options(check, keep_going, require_clean, aot, no_cache, force,
-                               write_lock, from_lock, lock_timeout)
+                               write_lock, from_lock, every, lock_timeout)
     wanted = chosen(settings, patchsets, every=every, from_lock=from_lock)
     if commit:
         from patcher.commands.review import review

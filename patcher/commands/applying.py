@@ -18,7 +18,7 @@ from patcher.commands.planning import Planner, requests
 from patcher.engine.asked import kept_aside, request_of
 from patcher.engine.request import GroupName, Refusal, Staged
 from patcher.engine.view import PackageView
-from patcher.errors import Conflict, Exit, Refused, UsageError
+from patcher.errors import Conflict, Exit, PackageNotFound, Refused, UsageError
 from patcher.lockfile import Locked, LockedPatchset, read_patchsets, write_lock
 from patcher.operations.base import Outcome
 from patcher.package.model import Package
@@ -46,6 +46,7 @@ class Options:
     force: bool = False
     write_lock: str | None = None
     from_lock: str | None = None
+    every: bool = False
     lock_timeout: float = 30.0
 
     @property
@@ -114,9 +115,19 @@ class Application:
         self._changing.site.adopt(package)
         return self._views.setdefault(package.name, session.view(package))
 
+    def _plan(self, planner: Planner) -> Plan:
+        """With ``--all`` only what fits: its package is there, in a version it was written for."""
+        if not self._options.every:
+            return planner.plan(self._wanted)
+        plan = planner.plan([request for request in self._wanted if _is_here(request, planner)])
+        return _mapped(plan, {
+            (item.patchset.name, group.id): replace(group, selected=False)
+            for item in plan.patchsets for group in item.groups
+            if group.outcome in (Outcome.UNSUPPORTED, Outcome.MISSING)})
+
     def _staged(self, session: Session, planner: Planner) -> tuple[Plan, Staged]:
         """The plan with the engine's obstacles in it, and the steps of what goes through."""
-        plan = _with_dependents(planner.plan(self._wanted))
+        plan = _with_dependents(self._plan(planner))
         coming = [patch for item in plan.patchsets for group in item.groups
                   if group.selected and group.writes for patch in group.patches]
         for name in plan.packages:
@@ -222,6 +233,19 @@ def _check_locked(path: Path, rows: Iterable[PackageRow]) -> None:
             raise Refused(f"{row.name} would get digest {row.after[:12]}, the lock file has "
                           f"{wanted.digest[:12]}", where=str(path),
                           next_step=f"install {row.name} {wanted.version}, unmodified")
+
+
+def _is_here(request: Request, planner: Planner) -> bool:
+    patchset = request.patchset
+    names = {patchset.package_of(group, patch) for group in patchset.groups
+             if group.id in patchset.default_groups for patch in group.patches}
+    try:
+        for name in sorted(names or {patchset.package}):
+            planner(name)
+    except PackageNotFound:
+        click.echo(f"{patchset.name}: its package is not here", err=True)
+        return False
+    return True
 
 
 def _mapped(plan: Plan, change: dict[GroupName, GroupPlan]) -> Plan:

@@ -16,6 +16,7 @@ from patcher.engine.digest import combined_digest
 from patcher.engine.target import Target
 from patcher.errors import Exit, PatcherError, Refused
 from patcher.journal import AppliedGroup, AppliedPatchset
+from patcher.lockfile import read_patchsets
 from patcher.session import Session, reading
 from patcher.status import Effective, PatchsetStatus, State, status
 
@@ -31,7 +32,7 @@ def show(settings: Settings, *, check: bool, lock: Path | None, digest: bool,
         settings.emit(combined_digest({row["name"]: row["digest"] for row in packages}))
         found: tuple[PatchsetStatus, ...] = ()
     else:
-        found = _status(changing, session, settings)
+        found = (*_status(changing, session, settings), *_absent(session, lock))
         libraries = _built(changing) if built else None
         if settings.format == "json":
             settings.emit(_json(packages, found, problems, libraries))
@@ -84,6 +85,13 @@ def _status(changing: Changing, session: Session, settings: Settings
                   effect=effect(changing.site.installed, session.home, session.journal,
                                 changing.surroundings),
                   needed=lambda applied, group: _needed(changing, settings, applied, group))
+
+
+def _absent(session: Session, lock: Path | None) -> tuple[PatchsetStatus, ...]:
+    """The patchsets of a lock file that are not applied here."""
+    rows = read_patchsets(lock) if lock else []
+    return tuple(PatchsetStatus(row.name, row.digest, State.ABSENT, ()) for row in rows
+                 if row.name not in session.journal.patchsets)
 
 
 def _needed(changing: Changing, settings: Settings, applied: AppliedPatchset,
@@ -163,6 +171,8 @@ def _next(found: Sequence[PatchsetStatus]) -> str:
             return " ".join(["sm-patch apply", one.name, *(f"--group {g.id}" for g in groups)])
         if one.state in (State.DRIFTED, State.POISONED):
             return "undo the foreign edit or reinstall the package, then sm-patch status"
+        if one.state is State.ABSENT:
+            return "sm-patch apply --from-lock FILE"
         if one.state is State.SUPERSEDED:
             return f"sm-patch revert {one.name}"
         if any(group.effective is Effective.NO for group in one.groups):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from patcher.engine.request import Step
-from patcher.engine.target import observe
 from patcher.journal import FileKey, Journal, Kind, Shape
 from patcher.state import StateHome
 
@@ -45,7 +45,7 @@ def _lines(home: StateHome, journal: Journal, key: FileKey,
     entry = journal.files.get(key)
     place = home.root(key.root) / ((entry.place if entry else "") or key.path)
     step = steps.get(key)
-    lines = {os.fsencode(key.path): _value(step.after if step else observe(place)[0])}
+    lines = {os.fsencode(key.path): _shape(step.after) if step else _there(place)}
     for want in entry.wants.values() if entry else ():
         if want.kind is Kind.MOVED:
             aside = os.path.normpath(os.path.join(os.path.dirname(key.path), want.target))
@@ -58,16 +58,33 @@ def _lines(home: StateHome, journal: Journal, key: FileKey,
 def _below(place: Path, path: str) -> dict[bytes, str]:
     """A file, or every file of a folder, named as if it stood at ``path``."""
     if not place.is_dir() or place.is_symlink():
-        return {os.fsencode(path): _value(observe(place)[0])}
+        return {os.fsencode(path): _there(place)}
     found = {}
     for folder, _, names in os.walk(place):
         for name in names:
             below = os.path.relpath(os.path.join(folder, name), place)
-            found[os.fsencode(f"{path}/{below}")] = _value(observe(Path(folder, name))[0])
+            found[os.fsencode(f"{path}/{below}")] = _there(Path(folder, name))
     return found
 
 
-def _value(shape: Shape) -> str:
+def _there(place: Path) -> str:
+    """What stands at a path; hashed piece by piece, as a prebuilt library may be large."""
+    try:
+        info = os.lstat(place)
+    except (FileNotFoundError, NotADirectoryError):
+        return "absent"
+    if stat.S_ISLNK(info.st_mode):
+        return f"link:{os.readlink(place)}"
+    if not stat.S_ISREG(info.st_mode):
+        return "absent"
+    digest = hashlib.sha256()
+    with place.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _shape(shape: Shape) -> str:
     if shape.kind is Kind.FILE:
         return shape.sha256
     return f"link:{shape.target}" if shape.kind is Kind.LINK else "absent"

@@ -63,7 +63,10 @@ def reverted(names: Sequence[str], files: Sequence[str], left: Sequence[str],
     """What revert did: which patchsets left, which files changed, what remains applied."""
     verb = "would revert" if check else "reverted"
     count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
-    yield f"{verb} {', '.join(names)}: {count}" if names else "nothing to do: nothing is applied"
+    if names:
+        yield f"{verb} {', '.join(names)}: {count}"
+    else:
+        yield f"nothing to do: {'that' if left else 'nothing'} is {'not ' if left else ''}applied"
     for path in files:
         yield f"  {path}"
     yield from _around(caches, restart)
