@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from patcher.cuda.includes import Found, Lookup, SearchPath
-from patcher.cuda.model import ArmKey, ArmState, Missing
+from patcher.cuda.model import ArmKey, ArmState, Context, Missing
 from patcher.cuda.state import Table
 from patcher.cuda.values import Value
 
@@ -31,7 +31,8 @@ class Record:
     lookups: list[tuple[Lookup, Found | None]] = field(default_factory=list)
     repeatable: bool = True
     lost: int = 0  # worlds that missed a header here or below
-    telling: tuple[tuple[ArmKey, ArmState], ...] | None = None  # kept here by the reporter
+    telling: tuple[tuple[ArmKey, ArmState], ...] | None = None  # kept by the reporter
+    context: Context | None = None  # likewise
     reads: tuple[tuple[str, Value], ...] = ()
     writes: dict[str, Value] = field(default_factory=dict)
     _valid_in: dict[int, bool] = field(default_factory=dict)

@@ -58,21 +58,24 @@ class Reporter:
                 for row in rows for key in [(record.path, row[0])]])
         return record.telling
 
+    def _context(self, record: Record) -> Context:
+        """The record as a context, made once."""
+        if record.context is None:
+            arms = {row[0]: self._state(row) for rows, _ in record.ladders for row in rows}
+            record.context = Context(record.path, record.worlds, record.maybe, arms)
+        return record.context
+
     def _all_arms(self, record: Record) -> list[tuple[ArmKey, ArmState]]:
-        return [((record.path, row[0]), self._state(row))
-                for rows, _ in record.ladders for row in rows]
+        path = record.path
+        return [((path, line), state) for line, state in self._context(record).arms.items()]
 
     def _contexts(self, records: list[Record], root: Record) -> dict[str, tuple[Context, ...]]:
-        found: dict[str, dict[tuple[object, ...], Context]] = {}
+        found: dict[str, tuple[Context, ...]] = {}
         for record in records:
             if record is root:
                 continue
-            arms = {key[1]: state for key, state in self._all_arms(record)}
-            identity = (record.worlds, record.maybe, tuple(sorted(arms.items(), key=_line)))
-            found.setdefault(record.path, {}).setdefault(
-                identity, Context(record.path, record.worlds, record.maybe, arms))
-        return {path: tuple(contexts.values()) for path, contexts in found.items()}
-
-
-def _line(item: tuple[int, ArmState]) -> int:
-    return item[0]
+            known = found.get(record.path, ())
+            context = self._context(record)
+            if context not in known:
+                found[record.path] = (*known, context)
+        return found

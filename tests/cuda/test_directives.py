@@ -33,7 +33,8 @@ def test_spellings_of_one_condition_are_equal(spelling: str) -> None:
 
 
 @pytest.mark.parametrize("other", [
-    "defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900", "__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200",
+    "defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900",
+    "__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200",
     "defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 || __CUDA_ARCH__ < 1200",
     "defined(__CUDA_ARCH__) && __CUDA_ARCH__ > 900 && __CUDA_ARCH__ < 1200",
     "!(defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200)", "", "1 2",
@@ -131,7 +132,8 @@ def test_what_only_looks_like_a_directive(text: bytes) -> None:
 
 @pytest.mark.parametrize("text", [
     b"/* a */ #if 1\n#endif", b"\t # \t if 1\n#endif", b"%:if 1\n%:endif", b"#\\\nif 1\n#endif",
-    b"#i\\\nf 1\n#endif", b"/*\n*/ # /* */ if 1\n#endif", b"\0#if 1\n#endif", b"#if 1\r\n#endif\r\n",
+    b"#i\\\nf 1\n#endif",
+    b"/*\n*/ # /* */ if 1\n#endif", b"\0#if 1\n#endif", b"#if 1\r\n#endif\r\n",
     b"char c = '\"';\n#if 1\n#endif", b"int x = 1'000;\n#if 1\n#endif", b'FOOR"(";\n#if 1\n#endif',
     b"it's\n#if 1\n#endif", b'"open\n#if 1\n#endif', b"// R\"(\n#if 1\n#endif\n// )\"",
 ])
