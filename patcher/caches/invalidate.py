@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,7 @@ def places(package: str, environ: Mapping[str, str]) -> dict[Path, list[CacheSpe
     for spec in registry():
         if spec.concerns(package) and spec.method in _PLANNED:
             for place in spec.folders(environ):
-                if place.is_dir():
+                if os.path.isdir(place):  # False too where another user's folder is closed
                     found.setdefault(place, []).append(spec)
     return found
 
