@@ -6,22 +6,28 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 say() { printf '\n%s\n' "$*"; }
-run() { printf '\n$ %s\n' "$*"; "$@"; }
+# One stream, so that what a command says and what it prints stand in the order of events.
+run() { printf '\n$ %s\n' "$*"; "$@" 2>&1; }
 
 rm -rf .demo
 mkdir -p .demo
-say "Fetching flashinfer-python 0.6.3 and 0.7.4 (no dependencies; nothing of them is run)"
-if python corpus/fetch.py flashinfer-python==0.6.3 flashinfer-python==0.7.4; then
+say "Fetching by hash, without dependencies (nothing of it is run): two releases of FlashInfer,
+and apache-tvm-ffi, whose headers they include"
+if python corpus/fetch.py flashinfer-python==0.6.3 flashinfer-python==0.7.4 \
+  apache-tvm-ffi==0.1.15.post2; then
   pristine=corpus/unpacked/flashinfer_python-
+  headers=corpus/unpacked/apache_tvm_ffi-0.1.15.post2/.
 elif [ -n "${CI:-}" ]; then
   echo "demo: the real wheels could not be fetched, and CI accepts no stand-in" >&2
   exit 1
 else
   say "Offline: going on with the miniature package of corpus/mini"
   pristine=corpus/mini/
+  headers=
 fi
 for version in 0.6.3 0.7.4; do
   cp -r "$pristine$version" ".demo/$version"
+  if [ -n "$headers" ]; then cp -r "$headers" ".demo/$version"; fi
 done
 
 run sm-patch scan flashinfer --root .demo/0.6.3 --arch 5090
@@ -32,6 +38,6 @@ run sm-patch status --root .demo/0.6.3
 run sm-patch apply flashinfer-sm120 --group trtllm-comm --root .demo/0.6.3 --arch 5090
 run sm-patch revert flashinfer-sm120 --root .demo/0.6.3
 say "The files are as the wheel brought them:"
-run diff -r "${pristine}0.6.3" .demo/0.6.3
+run diff -r "${pristine}0.6.3/flashinfer" .demo/0.6.3/flashinfer
 run sm-patch scan flashinfer --root .demo/0.7.4 --arch 5090
 rm -rf .demo
