@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -153,3 +154,20 @@ def test_stale_objects_go_on_apply_and_on_revert(copy_of: Callable[..., Path], v
         assert not built.exists()
         os.utime(root / HEADER, (1, 1))  # an image layer or rsync brings old times back
         build()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "state"), [("0.6.3", "lost"), ("0.7.4", "superseded")])
+def test_another_version_over_a_patched_one(copy_of: Callable[..., Path], verb: Verb,
+                                            unpacked: Callable[[str, str], Path],
+                                            version: str, state: str) -> None:
+    """Judged by the gates of what is installed now: 0.6.3 needs it again, 0.7.4 does not."""
+    root = copy_of("flashinfer-python", "0.6.6")
+    assert verb("apply", "flashinfer-sm120", "--root", root, "--group", "trtllm-comm")[0] == 0
+    shutil.rmtree(root)
+    shutil.copytree(unpacked("flashinfer-python", version), root, symlinks=True)
+    before = snapshot(root)
+    code, out, err = verb("status", "--root", root)
+    assert (code, out.splitlines()[0]) == (0, f"flashinfer-sm120: {state}"), out + err
+    assert verb("revert", "--root", root)[0] == 0
+    assert snapshot(root) == before
