@@ -27,7 +27,7 @@ def exclusive(path: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
                        next_step="wait for it, or raise --lock-timeout") from None
     except OSError as error:
         raise Refused(f"cannot lock: {error.strerror}", where=str(path),
-                      next_step="run as the user who owns the environment") from error
+                      next_step="run as the user who owns it") from error
     try:
         yield
     finally:

@@ -93,9 +93,11 @@ def run(home: StateHome, before: Journal, staged: Staged, caches: Caches) -> lis
             home.promote_journal()
             caches.execute(actions)
             _finish(home, staged.journal)
-        except OSError as error:
-            raise Refused(f"the files are written, but a stale cache may stay: {error.strerror}",
-                          where=_where(error), next_step="sm-patch caches invalidate") from error
+        except (OSError, Refused) as error:
+            what = error.what if isinstance(error, Refused) else error.strerror
+            where = error.where if isinstance(error, Refused) else _where(error)
+            raise Refused(f"the files are written, but a stale cache may stay: {what}",
+                          where=where, next_step="sm-patch caches invalidate") from error
     return actions
 
 

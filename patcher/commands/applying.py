@@ -102,9 +102,11 @@ class Application:
             stopped = bool(plan.refused) and not options.keep_going
             if stopped:
                 rows, text = [replace(row, after=row.before) for row in rows], ""
+            else:
+                self._preflight(planner, _without_refused(plan))
             after = Aftermath({}, (), ())
             if not (options.check or stopped):
-                after = self._write(session, planner, plan, staged, rows)
+                after = self._write(session, plan, staged, rows)
             changed = bool(staged.steps) and not stopped
             self._report(plan, rows, text, after, changed, planner.notes)
         if plan.refused:
@@ -169,9 +171,8 @@ class Application:
                     found[name] = earlier
         return found
 
-    def _write(self, session: Session, planner: Planner, plan: Plan, staged: Staged,
+    def _write(self, session: Session, plan: Plan, staged: Staged,
                rows: Iterable[PackageRow]) -> Aftermath:
-        self._preflight(planner, _without_refused(plan))
         if self._options.from_lock:
             _check_locked(Path(self._options.from_lock), rows)
         handler = self._changing.handler(self._options.lock_timeout)

@@ -120,7 +120,8 @@ def steps_diff(session: Session, staged: Staged) -> str:
             return shape.target.encode()
         if shape.kind is not Kind.FILE:
             return None
-        return staged.blobs.get(shape.sha256) or session.home.original(shape.sha256)
+        data = staged.blobs.get(shape.sha256)
+        return session.home.original(shape.sha256) if data is None else data
 
     shown = (Kind.FILE, Kind.LINK, Kind.ABSENT)
     return "".join(unified_diff(content(step.before), content(step.after), step.key.path)

@@ -188,6 +188,38 @@ def test_a_held_lock_is_refused_before_any_write(package: Package, tmp_path: Pat
         pass
 
 
+class UnwillingCache(BusyCache):
+    """A stale object that cannot be deleted, until it can."""
+
+    willing = False
+
+    def locked(self, actions: object) -> ModuleLocks:
+        return ModuleLocks(0.1)
+
+    def execute(self, actions: object) -> None:
+        if not self.willing:
+            raise PermissionError(13, "Permission denied", self.action.path)
+        Path(self.action.path).unlink()
+
+
+def test_a_cache_that_fails_after_the_commit_is_told_and_done_later(package: Package,
+                                                                    tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/k.o").write_text("stale")
+    cache = UnwillingCache(tmp_path / "cache/module.lock")
+    with pytest.raises(Refused, match="files are written"):
+        apply(package, patchset(package, "p", BOTH), caches=cache)
+    # it is applied, and reading says so without waiting for the rest
+    assert (package.root / "demo/a/one.h").read_text() == TEXT.replace("beta", "BETA")
+    assert states(package) == {"p": State.INTERRUPTED}
+    cache.willing = True
+    with writing(home_of(package), cache) as session:
+        assert session.recovered is not None
+        assert session.recovered.forward
+    assert not (tmp_path / "cache/k.o").exists()
+    assert states(package) == {"p": State.APPLIED}
+
+
 def test_many_processes_at_once_leave_a_whole_composition(package: Package) -> None:
     words = TEXT.split()
     program = textwrap.dedent("""

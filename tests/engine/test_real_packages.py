@@ -88,6 +88,7 @@ def test_a_live_environment_is_asked_first(live: Path, verb: Verb, tmp_path: Pat
     """Without tvm-ffi's headers the module could not be built: better refused than opened."""
     before = snapshot(live)
     where = ("--python", tmp_path / "live", "--group", "trtllm-comm")
+    assert verb("apply", "flashinfer-sm120", *where, "--check")[0] == 3
     code, _, err = verb("apply", "flashinfer-sm120", *where)
     assert code == 3
     assert "--force" in err

@@ -182,6 +182,41 @@ def test_an_edit_elsewhere_is_kept_unless_clean_is_required(run: Run, site: Path
     assert run("apply", name, "--require-clean")[0] == 3  # now RECORD differs
 
 
+def test_an_empty_new_file_comes_and_goes(run: Run, site: Path, tmp_path: Path) -> None:
+    name = document(tmp_path)
+    name.write_text("""\
+sm-patch: 1
+name: tiny-new
+summary: Add a marker
+package: tiny
+groups:
+  - id: marker
+    summary: an empty file
+    patches:
+      - id: marker
+        affects: all
+        reason: a test
+        create: {file: tiny/new/py.typed, content: ""}
+""")
+    assert run("apply", name)[0] == 0
+    assert (site / "tiny/new/py.typed").read_bytes() == b""
+    assert as_json(run("revert", "--format", "json")[1])["changed"] is True
+    assert not (site / "tiny/new").exists()
+
+
+def test_groups_that_left_the_document_leave_the_files(run: Run, site: Path,
+                                                       tmp_path: Path) -> None:
+    name = document(tmp_path)
+    run("apply", name, "--group", "gate,header")
+    text = name.read_text()
+    name.write_text(text[:text.index("  - id: header")].replace("12]", "12, 13]"))
+    assert run("apply", name)[0] == 0
+    assert (site / "tiny/k.cuh").read_text() == HEADER
+    assert "[9, 10, 12, 13]" in (site / "tiny/gate.py").read_text()
+    assert run("revert")[0] == 0
+    assert (site / "tiny/gate.py").read_text() == TEXT
+
+
 def test_two_patchsets_need_a_name_or_all(run: Run, site: Path, tmp_path: Path) -> None:
     run("apply", document(tmp_path), document(tmp_path, "tiny-other", "OTHER = 1", "OTHER = 2"))
     assert "[9, 10, 12]" in (site / "tiny/gate.py").read_text()
