@@ -15,7 +15,7 @@ from patcher.cuda.model import Configuration
 from patcher.cuda.values import BUILTIN, Value, Values
 from patcher.errors import UsageError
 
-_DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[1] / "data"
 # gcc's own: replaced by the preprocessor itself, and all of them count as defined
 BUILTINS = (
     "__COUNTER__", "__LINE__", "__FILE__", "__BASE_FILE__", "__FILE_NAME__", "__DATE__", "__TIME__",
@@ -43,7 +43,7 @@ class HostAnswers:
 
 @cache
 def _host_data(platform: str) -> dict[str, Any]:
-    path = _DATA / f"host_{platform}.json"
+    path = DATA / f"host_{platform}.json"
     if not path.is_file():
         raise UsageError(f"no predefined macros are known for {platform!r}",
                          next_step="known: x86_64 aarch64")
@@ -53,7 +53,7 @@ def _host_data(platform: str) -> dict[str, Any]:
 
 @cache
 def _nvcc_data() -> dict[str, Any]:
-    data: dict[str, Any] = json.loads((_DATA / "nvcc.json").read_text("utf-8"))
+    data: dict[str, Any] = json.loads((DATA / "nvcc.json").read_text("utf-8"))
     return data
 
 

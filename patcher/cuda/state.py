@@ -6,25 +6,24 @@ table in which the names it read stand for the same values.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
+from functools import cache
 
 from patcher.arch import ALL_BITS
+from patcher.cuda.predefined import DATA
 from patcher.cuda.values import Mixed, Open, Value, Values
 
-# Only a compiler defines these. A header that is not there cannot, so that they
-# stay undefined where an unknown header was included.
-_COMPILERS_OWN = re.compile(
-    r"__cpp_(?!lib_)|__has_|__is_identifier|__GNUC|__GNUG|__GCC|__clang|__INTEL|__ICC|__ICL|__ECC"
-    r"|__PGI|__NVCOMPILER|__EDG|__IBM|__xlC|__SUNPRO|__BORLAND|__CODEGEAR|__MINGW|__CYGWIN"
-    r"|__HIP|__HCC|__AMDGC|__SYCL|__CUDA|__NVCC|__CUDACC|__CUDADEVRT|__SANITIZE|__SSE|__AVX|__ARM"
-    r"|__aarch64|__arm|__x86|__i386|__amd64|__powerpc|__ppc|__PPC|__riscv|__mips|__sparc|__s390|__ia64"
-    r"|__alpha|__hppa|__loongarch|__QNX|__VXWORKS|__ANDROID|__APPLE|__linux|__unix|__sun|__Free"
-    r"|__Net|__Open|__Dragon|__EMSCRIPTEN|__EXCEPTIONS|__OPTIMIZE|__NO_|__STRICT|__STDC|__cplusplus"
-    r"|__BYTE_ORDER__|__SIZEOF|__CHAR|__WCHAR|__INT|__UINT|__FLT|__DBL|__LDBL|__LP64|__ILP32"
-    r"|_MSC_|_MSVC_|_WIN|_LP64|_ILP32|_OPENMP|_OPENACC|_NVHPC|_CPP|_M_|_XBOX|_AIX|WIN32\Z|WIN64\Z"
-    r"|[@%]|(?:true|false)\Z|__DJGPP|__TOS_|__HAIKU|__BEOS|__DEPRECATED|__GXX|__REGISTER|__USER_LABEL|__VERSION__"
-)
+
+@cache
+def _compilers_own() -> re.Pattern[str]:
+    """Only a compiler defines these. A header that is not there cannot, so that they stay
+    undefined where an unknown header was included."""
+    data = json.loads((DATA / "compilers_own.json").read_text("utf-8"))
+    names = "|".join(rf"{name}\Z" for name in data["names"])
+    but, prefixes = "|".join(data["except"]), "|".join(data["prefixes"])
+    return re.compile(rf"[@%]|(?!{but})(?:{prefixes})|{names}")  # @ and % are the table's own
 
 
 class Table(dict[str, "Value"]):
@@ -43,7 +42,7 @@ class Table(dict[str, "Value"]):
         return value
 
     def _absent(self, name: str) -> Value:
-        if name not in self._doubtful or _COMPILERS_OWN.match(name):
+        if name not in self._doubtful or _compilers_own().match(name):
             return None
         value = self._values.blend(self._values.open((name,)), None, self.open_worlds)
         self._assumed[name] = value

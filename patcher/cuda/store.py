@@ -29,7 +29,7 @@ def code_digest() -> str:
     state = hashlib.blake2b(digest_size=16)
     data = here.parent / "data"
     for path in [*sorted(here.glob("*.py")), data / "arch.json", data / "nvcc.json",
-                 *sorted(data.glob("host_*.json"))]:
+                 data / "compilers_own.json", *sorted(data.glob("host_*.json"))]:
         state.update(path.name.encode() + b"\0" + path.read_bytes())
     return state.hexdigest()
 

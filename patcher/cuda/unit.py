@@ -162,6 +162,8 @@ class UnitWalk:
             else:
                 self.line = row[1]
                 self._other(row, live, maybe, names)
+        while stack:  # only where the walk was given up
+            self._record.ladders.append(stack.pop().close())
 
     def _other(self, row: LoadedRow, live: int, maybe: int, names: tuple[str, ...]) -> None:
         op = row[0]

@@ -16,6 +16,7 @@ from patcher.cuda.walk import Walker
 from patcher.tree import FolderTree
 from tests.cuda.oracle import configuration, live_marks, read_marks, shadow, world_bit
 
+pytestmark = pytest.mark.slow
 WORLDS = ("host", "sm_90a", "sm_120f")
 NAMES = ("A", "B", "C", "__CUDA_ARCH__")
 CALLS = ("F", "G")
