@@ -61,7 +61,7 @@ def _without_collector() -> Iterator[None]:
 
 
 def _file_gates(path: str, source: bytes, index: Index, evaluator: Evaluator) -> Iterator[Gate]:
-    module = index.add(path, source)
+    module = index.scanned(path, source)
     if module is None:
         return
     notes = Notes(module)

@@ -9,6 +9,8 @@ from functools import cached_property
 
 from patcher.errors import InputError, UnsafePath
 from patcher.python.bindings import Binding, Bindings, FunctionNode, collect
+from patcher.python.blocks import condensed
+from patcher.python.vocabulary import vocabulary
 from patcher.tree import Tree, exists
 
 MAX_SOURCE_BYTES = 8 << 20  # the largest real module seen has 1 MB
@@ -128,6 +130,11 @@ class Index:
         self._modules[path] = module
         return module
 
+    def scanned(self, path: str, source: bytes) -> Module | None:
+        """The module without long blocks that cannot hold a gate: for looking, not for editing."""
+        part = condensed(source, vocabulary().prefilter)
+        return self.add(path, part) or (self.add(path, source) if part is not source else None)
+
     def forget(self, path: str) -> None:
         """Free a module that no other has asked for."""
         module = self._modules.get(path)
@@ -143,7 +150,7 @@ class Index:
             try:
                 self._modules[path] = None
                 if self._tree is not None:
-                    self.add(path, self._tree.read(path))
+                    self.scanned(path, self._tree.read(path))
             except (OSError, InputError, UnsafePath):
                 self._modules[path] = None
         return self._modules[path]

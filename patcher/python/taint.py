@@ -10,6 +10,7 @@ import ast
 import re
 from bisect import bisect_left
 from collections.abc import Iterable
+from itertools import accumulate
 
 from patcher.python.bindings import Binding, Bindings, How
 from patcher.python.index import Module
@@ -27,7 +28,7 @@ class Lines:
     def __init__(self, module: Module) -> None:
         text = module.source.decode("utf-8", "replace")
         self._text = text
-        self._starts = [0, *(m.end() for m in re.finditer(r"\r\n|\r|\n", text))]
+        self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
         self._hits: list[int] = []
         self._names: dict[str, bool] = {}
         self._add(vocabulary().hints)  # one by one: a literal is found 20 times faster
@@ -66,13 +67,13 @@ class Lines:
         self._hits = sorted(found)
 
     def _spread(self, module: Module) -> None:
-        known: set[str] = set(_COMMON)
+        pairs = [(name, place) for name, place in _bindings(module, self)
+                 if name not in _COMMON and len(name) > 2]
         for _ in range(_ROUNDS):
-            fresh = {name for name, place in _bindings(module, self)
-                     if name not in known and len(name) > 2 and self._depends(place)}
+            fresh = {name for name, place in pairs if self._depends(place)}
             if not fresh:
                 return
-            known |= fresh
+            pairs = [pair for pair in pairs if pair[0] not in fresh]
             hinted = {name for name in fresh if not self._hints(name)}
             self._names.update(dict.fromkeys(hinted, True))
             if hinted:
@@ -85,8 +86,10 @@ class Lines:
 def _carries(node: ast.AST) -> bool:
     """Assigned expressions that can carry an architecture on; results of other calls do not."""
     if isinstance(node, ast.Call):
-        return bool(vocabulary().hint.search(ast.unparse(node.func))) or isinstance(
-            node.func, ast.Call)
+        function = node.func
+        name = function.attr if isinstance(function, ast.Attribute) else (
+            function.id if isinstance(function, ast.Name) else "")
+        return isinstance(function, ast.Call) or hints(name)
     return isinstance(node, ast.Name | ast.Attribute | ast.BinOp | ast.IfExp | ast.Subscript
                       | ast.JoinedStr | ast.Tuple | ast.List | ast.Set | ast.Dict)
 

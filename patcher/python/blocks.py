@@ -1,0 +1,85 @@
+"""Leave out long top-level blocks that cannot hold a gate, before a file is parsed.
+
+Generated planners and kernels are mostly such blocks. Lines keep their
+numbers. When the cut cannot be made safely the whole file stays.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable
+
+_START = re.compile(rb"^(?=[A-Za-z_@])(?!else\b|elif\b|except\b|finally\b)", re.MULTILINE)
+_METHOD = re.compile(rb"^    (?=def |async def |@|class )", re.MULTILINE)
+_CLASS = re.compile(rb"(?:@[^\n]*\n)*class\b")
+_QUOTES = re.compile(rb'"""|\'\'\'')
+SMALL_FILE = 20_000  # bytes; not worth the trouble
+SHORT = 10  # lines of a block that always stays: imports, constants, small helpers
+
+
+def condensed(source: bytes, words: Iterable[bytes]) -> bytes:
+    """The source with long blocks and methods that have none of the words made empty."""
+    if len(source) < SMALL_FILE:
+        return source
+    strings = _triple_quoted(source)
+    if strings is None:
+        return source
+    wanted = tuple(words)
+    kept: list[bytes] = []
+    blocks = _starts(_START, source, 0, len(source), strings)
+    for start, end in zip(blocks, [*blocks[1:], len(source)], strict=True):
+        kept.append(_kept(source, start, end, strings, wanted))
+    return b"".join(kept)
+
+
+def _kept(source: bytes, start: int, end: int, strings: list[tuple[int, int]],
+          wanted: tuple[bytes, ...]) -> bytes:
+    block = source[start:end]
+    lines = block.count(b"\n")
+    if lines <= SHORT:
+        return block
+    if not any(word in block for word in wanted):
+        return b"\n" * lines
+    if not _CLASS.match(block):
+        return block
+    parts = _starts(_METHOD, source, start, end, strings)
+    if len(parts) == 1:
+        return block
+    kept = [source[start:parts[1]]]
+    for first, last in zip(parts[1:], [*parts[2:], end], strict=True):
+        method = source[first:last]
+        lines = method.count(b"\n")
+        wordless = lines > SHORT and not any(word in method for word in wanted)
+        kept.append(b"    pass" + b"\n" * lines if wordless else method)
+    return b"".join(kept)
+
+
+def _triple_quoted(source: bytes) -> list[tuple[int, int]] | None:
+    """Spans of triple-quoted strings; None when the quotes do not pair up."""
+    found: list[tuple[int, int]] = []
+    start, quote = 0, b""
+    for match in _QUOTES.finditer(source):
+        if not quote:
+            start, quote = match.start(), match[0]
+        elif match[0] == quote:
+            found.append((start, match.end()))
+            quote = b""
+    return None if quote else found
+
+
+def _starts(pattern: re.Pattern[bytes], source: bytes, start: int, end: int,
+            strings: list[tuple[int, int]]) -> list[int]:
+    """Offsets at which statements of one depth begin, decorators with what they decorate."""
+    starts, decorated = [start], False
+    position = bisect_left(strings, (start, start))
+    for match in pattern.finditer(source, start, end):
+        place = match.start()
+        while position < len(strings) and strings[position][1] <= place:
+            position += 1
+        if position < len(strings) and strings[position][0] < place:
+            continue
+        if not decorated and place > start:
+            starts.append(place)
+        decorated = source[match.end():match.end() + 1] == b"@"
+    return starts
