@@ -5,7 +5,6 @@ Both take and give a GroupPlan; what they refuse says which patch, where and why
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +23,7 @@ from patcher.operations.region import is_python
 from patcher.operations.registry import find
 from patcher.patchset.schema import Affects, CudaGuard, Flag, Patchset, Text, Unreached
 from patcher.plan import GroupPlan, PatchPlan, Subject, Subjects, edits_by_path
+from patcher.python import index as python
 from patcher.tree import ChangedTree, Tree
 from patcher.units import affected, is_source
 
@@ -203,11 +203,8 @@ def leaves_nothing(patchset: Patchset, group: GroupPlan, earlier: Sequence[Group
 
 def _malformed(path: str, old: bytes, new: bytes) -> str:
     if is_python(path):
-        try:
-            ast.parse(new)
-        except (SyntaxError, ValueError) as error:
-            return f"the result would not be Python: {error}"
-    elif is_source(path) and len(parse(new).warnings) > len(parse(old).warnings):
+        return "the result would not be Python" if python.parse(new) is None else ""
+    if is_source(path) and len(parse(new).warnings) > len(parse(old).warnings):
         return f"the result's #if directives do not balance: {parse(new).warnings[-1]}"
     return ""
 

@@ -16,7 +16,7 @@ from patcher.arch import EMPTY, ArchSet
 from patcher.changes import Change
 from patcher.decide import Label, decide, group_outcome, label_of
 from patcher.edits import Edit
-from patcher.errors import Exit, UsageError
+from patcher.errors import Exit, PackageNotFound, UsageError
 from patcher.journal import FileEntry, Owner
 from patcher.operations.base import Finding, Outcome
 from patcher.operations.registry import find
@@ -195,7 +195,7 @@ def plan(requests: Sequence[Request], subjects: Subjects,
         selected = _selection(request)
         groups = []
         for group in request.patchset.groups:
-            planned = _group(request, group, subjects, selected)
+            planned = _looked_at(request, group, subjects, selected)
             for check in checks:
                 if planned.selected and planned.outcome is Outcome.APPLICABLE:
                     planned = check(request.patchset, planned, earlier, subjects)
@@ -220,6 +220,17 @@ def _selection(request: Request) -> frozenset[str]:
             chosen.add(name)
             queue += [needed for needed in known[name].requires if needed in known]
     return frozenset(chosen)
+
+
+def _looked_at(request: Request, group: Group, subjects: Subjects,
+               selected: frozenset[str]) -> GroupPlan:
+    """A group's plan; one that is not selected may concern a package that is not there."""
+    try:
+        return _group(request, group, subjects, selected)
+    except PackageNotFound as absent:
+        if group.id in selected:
+            raise
+        return GroupPlan(group, Outcome.MISSING, absent.what, (), selected=False)
 
 
 def _group(request: Request, group: Group, subjects: Subjects,

@@ -22,7 +22,8 @@ _TOKEN = re.compile(
     r"(?P<blank>(?:\s|\\\r?\n|/\*.*?\*/|//[^\n]*)+)|(?P<word>[A-Za-z_]\w*)"
     r"|(?P<number>\d[\w']*)|(?P<op>&&|\|\||<<|>>|[<>=!]=|[-+*/%<>=!&|^~?:(),])", re.S)
 _SPELLED = {"and": "&&", "or": "||", "not": "!", "not_eq": "!="}
-_LIMIT = 2_000  # tokens; a longer condition is nobody's gate
+_LIMIT = 250  # tokens; a longer condition is nobody's gate
+_MAX_DEPTH = 40
 
 
 class Kind(Enum):
@@ -102,6 +103,7 @@ class _Parser:
     def __init__(self, tokens: list[_Token]) -> None:
         self.tokens = tokens
         self.at = 0
+        self.depth = 0
 
     def peek(self, offset: int = 0) -> str:
         place = self.at + offset
@@ -129,6 +131,13 @@ class _Parser:
         return Node(kind, Span(parts[0].span.start, parts[-1].span.end), tuple(parts))
 
     def unary(self) -> Node | None:
+        """One operand; None when it is nested too deep."""
+        self.depth += 1
+        node = self._unary() if self.depth <= _MAX_DEPTH else None
+        self.depth -= 1
+        return node
+
+    def _unary(self) -> Node | None:
         start = self.at
         if self.peek() == "!":
             self.at += 1

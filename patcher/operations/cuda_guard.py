@@ -23,6 +23,7 @@ from patcher.cuda.lexer import directives
 from patcher.edits import Edit, Span
 from patcher.operations import opening
 from patcher.operations.base import Evidence, Finding, Outcome
+from patcher.operations.condition import parse
 from patcher.operations.region import function_spans, inside
 from patcher.patchset.schema import CudaGuard
 from patcher.tree import Tree
@@ -94,10 +95,14 @@ def find(operation: CudaGuard, source: Tree) -> Finding:
 
 
 def _inside(operation: CudaGuard, data: bytes) -> Iterator[Arm]:
-    if not operation.within:
-        return arms(data)
-    spans = function_spans(operation.file, data, operation.within)
-    return (arm for arm in arms(data) if inside(arm.span, spans))
+    """The arms that an anchor can mean: well-formed, and on the architecture."""
+    spans = None
+    if operation.within:
+        spans = function_spans(operation.file, data, operation.within)
+    for arm in arms(data):
+        meant = spans is None or inside(arm.span, spans)
+        if meant and "__CUDA_ARCH" in arm.text and parse(arm.condition) is not None:
+            yield arm
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from patcher.edits import Edit, Span
 from patcher.operations.base import Evidence, Finding, Outcome
 from patcher.operations.region import offsets_of
 from patcher.patchset.schema import Flag
+from patcher.python.index import parse
 from patcher.tree import Tree
 
 _MACRO = re.compile(r"-D\s*(\w+)(?:=(.*))?$", re.S)
@@ -35,11 +36,11 @@ def find(operation: Flag, source: Tree) -> Finding:
     file, place = operation.file, f"{operation.file} {operation.within}".strip()
     try:
         data = source.read(file)
-        tree = ast.parse(data)
     except FileNotFoundError:
         return Finding(Outcome.MISSING, f"{file} is not in this package", files=(file,))
-    except (SyntaxError, ValueError, RecursionError) as error:
-        return Finding(Outcome.CONFLICT, f"{file} is not Python that parses: {error}",
+    tree = parse(data)
+    if tree is None:
+        return Finding(Outcome.CONFLICT, f"{file} is not Python that parses; not applied",
                        files=(file,))
     sites = list(_sites(tree, operation))
     if len(sites) != 1:
@@ -90,20 +91,27 @@ def _sites(tree: ast.Module, operation: Flag) -> Iterator[Site]:
 
 def _flags(value: ast.expr, scope: ast.AST, tree: ast.AST, depth: int = 0) -> Iterator[str]:
     """The strings that the list holds whatever happens at run time."""
-    if isinstance(value, ast.Constant) and isinstance(value.value, str):
-        yield value.value
-    elif isinstance(value, ast.List | ast.Tuple):
-        for item in value.elts:
-            yield from _flags(item, scope, tree, depth)
-    elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
-        yield from _flags(value.left, scope, tree, depth)
-        yield from _flags(value.right, scope, tree, depth)
-    elif isinstance(value, ast.Starred):
-        yield from _flags(value.value, scope, tree, depth)
-    elif isinstance(value, ast.Name) and depth < _MAX_DEPTH:
-        values = _values_of(value.id, scope) or _values_of(value.id, tree)
-        for inner in values:
-            yield from _flags(inner, scope, tree, depth + 1)
+    for part in _parts(value):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value
+        elif isinstance(part, ast.Name) and depth < _MAX_DEPTH:
+            for inner in _values_of(part.id, scope) or _values_of(part.id, tree):
+                yield from _flags(inner, scope, tree, depth + 1)
+
+
+def _parts(value: ast.expr) -> Iterator[ast.expr]:
+    """What ``+``, list displays and ``*`` put together, from the left; a stack, no recursion."""
+    stack = [value]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add):
+            stack += [part.right, part.left]
+        elif isinstance(part, ast.List | ast.Tuple):
+            stack += reversed(part.elts)
+        elif isinstance(part, ast.Starred):
+            stack.append(part.value)
+        else:
+            yield part
 
 
 def _values_of(name: str, scope: ast.AST) -> list[ast.expr]:
@@ -148,8 +156,11 @@ def _insertion(data: bytes, value: ast.expr, flag: str) -> Edit:
 
 def _last_list(value: ast.expr) -> ast.List | None:
     """The last list literal of a ``+`` chain."""
-    if isinstance(value, ast.List):
-        return value
-    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
-        return _last_list(value.right) or _last_list(value.left)
+    stack = [value]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, ast.List):
+            return part
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add):
+            stack += [part.left, part.right]
     return None

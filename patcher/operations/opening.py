@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations, islice, product
 
 from patcher.arch import DEVICE, ArchSet, known_targets
@@ -21,8 +22,8 @@ from patcher.edits import Edit, Span, apply_edits
 from patcher.operations.condition import Kind, Node, on_one_line, parse
 from patcher.operations.worlds import truths
 
-MAX_ATOMS = 6
-MAX_SUBSETS = 64  # of one size, of the leaves to widen
+MAX_ATOMS = 5
+MAX_CANDIDATES = 120  # rewrites tried; the smallest come first
 _LESS = re.compile(r"__CUDA_ARCH__ (<=?) (\d+)$")
 _GREATER = re.compile(r"(\d+) (>=?) __CUDA_ARCH__$")
 
@@ -55,7 +56,8 @@ def cells(asked: ArchSet) -> ArchSet:
     return ArchSet.of(*(t for t in known_targets() if t.number * 10 in numbers))
 
 
-def table(text: str, atoms: Sequence[str] | None = None) -> Table | None:
+@lru_cache(maxsize=4096)
+def table(text: str, atoms: tuple[str, ...] | None = None) -> Table | None:
     """Evaluate a condition; None when it is no chain of leaves, has too many atoms, or is
     an error in some world."""
     node = parse(text)
@@ -63,7 +65,7 @@ def table(text: str, atoms: Sequence[str] | None = None) -> Table | None:
         return None
     leaves = [leaf for leaf, _ in node.leaves()]
     own = tuple(sorted({leaf.text for leaf in leaves if not leaf.is_arch}))
-    names = own if atoms is None else tuple(atoms)
+    names = own if atoms is None else atoms
     if set(own) - set(names) or len(names) > MAX_ATOMS or any(leaf.is_mixed for leaf in leaves):
         return None
     conditions = []
@@ -99,7 +101,8 @@ def _first(text: str, asked: ArchSet, candidates: Iterator[str], wish: object) -
     if old is None:
         return None
     wanted = wish(old, asked)
-    return next((new for new in candidates if table(new, old.atoms) == wanted), None)
+    tried = islice(candidates, MAX_CANDIDATES)
+    return next((new for new in tried if table(new, old.atoms) == wanted), None)
 
 
 def _replaced(text: str, pieces: Sequence[tuple[Span, str]]) -> str:
@@ -182,7 +185,7 @@ def _widened_leaves(text: str, node: Node, asked: ArchSet) -> Iterator[str]:
             alone = parent is None or parent.kind is Kind.GROUP or parent.kind.value == join
             pieces.append((leaf.span, new if alone else f"({new})"))
     for size in range(1, len(pieces) + 1):
-        for chosen in islice(combinations(pieces, size), MAX_SUBSETS):
+        for chosen in combinations(pieces, size):
             yield _replaced(text, chosen)
 
 

@@ -10,14 +10,19 @@ import ast
 import io
 import re
 import tokenize
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import islice
 
 from patcher.edits import Span
+from patcher.python.index import parse
 
 _C_OPAQUE = re.compile(
     rb"//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z)"
     rb'|\b(?:u8|[uUL])?R"(?P<mark>[^()\s\\]{0,16})\(.*?(?:\)(?P=mark)"|\Z)'
     rb'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+_MAX_CALLS = 1_000  # places where a function's name is followed by a parenthesis
+_MAX_HEAD = 4_000  # bytes of a parameter list
 _DIGIT_MARK = re.compile(rb"[0-9a-fA-F]\Z")
 
 
@@ -32,15 +37,14 @@ def without_code(path: str, data: bytes) -> list[Span]:
     """
     if not is_python(path):
         return [span for span, comment in _opaque(data) if comment]
-    try:
-        tree = ast.parse(data)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = parse(data)
+    if tree is None:
         return []
     lines = _line_starts(data)
     strings = [_ast_span(node, lines) for node in ast.walk(tree)
                if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
                and isinstance(node.value.value, str)]
-    return strings + list(_python_comments(data))
+    return _disjoint([*strings, *_python_comments(data)])
 
 
 def _python_comments(data: bytes) -> Iterator[Span]:
@@ -58,13 +62,23 @@ def _python_comments(data: bytes) -> Iterator[Span]:
 def function_spans(path: str, data: bytes, name: str) -> list[Span]:
     """Every definition of ``name`` (``Class.method`` or ``ns::name`` narrows it), head included."""
     if is_python(path):
-        return _python_functions(data, name)
-    return _c_functions(data, re.split(r"::|\.", name)[-1].encode())
+        return _disjoint(_python_functions(data, name))
+    return _disjoint(_c_functions(data, re.split(r"::|\.", name)[-1].encode()))
+
+
+def _disjoint(spans: list[Span]) -> list[Span]:
+    """The outermost of nested spans, in order."""
+    found: list[Span] = []
+    for span in sorted(spans):
+        if not found or span.end > found[-1].end:
+            found.append(span)
+    return found
 
 
 def inside(span: Span, spans: list[Span]) -> bool:
-    """True when ``span`` lies wholly in one of ``spans``."""
-    return any(s.start <= span.start and span.end <= s.end for s in spans)
+    """True when ``span`` lies wholly in one of ``spans``, which are disjoint and in order."""
+    index = bisect_right(spans, span.start, key=lambda s: s.start) - 1
+    return index >= 0 and span.end <= spans[index].end
 
 
 def line_of(data: bytes, offset: int) -> int:
@@ -91,9 +105,8 @@ def _ast_span(node: ast.stmt | ast.expr, lines: list[int]) -> Span:
 
 
 def _python_functions(data: bytes, name: str) -> list[Span]:
-    try:
-        tree = ast.parse(data)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = parse(data)
+    if tree is None:
         return []
     lines, found = _line_starts(data), []
     stack: list[tuple[ast.AST, str]] = [(tree, "")]
@@ -106,7 +119,7 @@ def _python_functions(data: bytes, name: str) -> list[Span]:
                 if inner.endswith(f".{name}"):
                     found.append(_ast_span(child, lines))
             stack.append((child, inner))
-    return sorted(found)
+    return found
 
 
 def _opaque(data: bytes) -> Iterator[tuple[Span, bool]]:
@@ -130,22 +143,26 @@ def blanked(data: bytes) -> bytes:
 
 def _c_functions(data: bytes, name: bytes) -> list[Span]:
     code, found = blanked(data), []
-    for match in re.finditer(rb"(?<![\w])" + re.escape(name) + rb"\s*\(", code):
-        close = _matching(code, match.end() - 1, b"(", b")")
+    calls = re.finditer(rb"(?<!\w)" + re.escape(name) + rb"\s*\(", code)
+    for match in islice(calls, _MAX_CALLS):
+        close = _matching(code, match.end() - 1, b"(", b")", _MAX_HEAD)
         brace = code.find(b"{", close) if close else -1
         # between the parameters and the body stand qualifiers and initialisers, never ; or =
         if brace < 0 or not re.fullmatch(rb"[\w\s:,()<>&*\[\]-]*", code[close:brace]):
             continue
         end = _matching(code, brace, b"{", b"}")
-        if end:
-            found.append(Span(match.start(), end))
+        if not end:
+            break  # nothing behind it balances either
+        found.append(Span(match.start(), end))
     return found
 
 
-def _matching(code: bytes, start: int, opening: bytes, closing: bytes) -> int:
-    """The offset behind the bracket that closes the one at ``start``; 0 when none does."""
-    depth = 0
-    for match in re.compile(b"[" + re.escape(opening + closing) + b"]").finditer(code, start):
+def _matching(code: bytes, start: int, opening: bytes, closing: bytes,
+              within: int | None = None) -> int:
+    """The offset behind the bracket that closes the one at ``start``, at most ``within`` bytes
+    further; 0 when none does."""
+    depth, end = 0, len(code) if within is None else start + within
+    for match in re.compile(b"[" + re.escape(opening + closing) + b"]").finditer(code, start, end):
         depth += 1 if match[0] == opening else -1
         if depth == 0:
             return match.end()

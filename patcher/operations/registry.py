@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from patcher.errors import InputError
 from patcher.operations import cuda_guard, files, flag, python_gate, text
 from patcher.operations.base import Finding
 from patcher.patchset import schema
@@ -22,5 +23,13 @@ _FINDERS: dict[type, Callable[[Any, Tree], Finding]] = {
 
 
 def find(operation: schema.Operation, source: Tree) -> Finding:
-    """What ``operation`` would do to the bases behind ``source``."""
-    return _FINDERS[type(operation)](operation, source)
+    """What ``operation`` would do to the bases behind ``source``.
+
+    Raises InputError for a file that cannot be read, UnsafePath for one that
+    leads out of its root.
+    """
+    try:
+        return _FINDERS[type(operation)](operation, source)
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror or error}",
+                         where=str(error.filename or source.root)) from error

@@ -21,6 +21,8 @@ from patcher.operations.region import function_spans, inside, line_of, without_c
 from patcher.patchset.schema import Text
 from patcher.tree import Tree
 
+_MORE = 1000  # occurrences counted beyond the expected ones; then it is too many anyway
+
 
 def find(operation: Text, source: Tree) -> Finding:
     """The edits, when the anchor stands exactly ``count`` times; else a conflict."""
@@ -47,8 +49,9 @@ def anchors(operation: Text, data: bytes, needle: bytes) -> list[Span]:
     """Where ``needle`` stands as code, inside ``within`` when that is given."""
     allowed = function_spans(operation.file, data, operation.within) if operation.within else None
     dead = without_code(operation.file, data) if needle in data else []
-    found, start = [], data.find(needle)
-    while start >= 0:
+    found: list[Span] = []
+    start = data.find(needle)
+    while start >= 0 and len(found) < operation.count + _MORE:
         span = Span(start, start + len(needle))
         if not inside(span, dead) and (allowed is None or inside(span, allowed)):
             found.append(span)

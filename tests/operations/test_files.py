@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from patcher.changes import Create, Link
+from patcher.errors import PatcherError, UnsafePath
 from patcher.operations import files
 from patcher.operations.base import Finding, Outcome
-from patcher.patchset.schema import CreateFile, Overlay, RelativePath, Symlink
+from patcher.operations.registry import find
+from patcher.patchset.schema import CreateFile, Overlay, RelativePath, Symlink, Text
 from patcher.tree import FolderTree
 
 
@@ -74,3 +76,14 @@ def test_a_new_file_replaces_nothing(root: Path, path: str, outcome: Outcome) ->
     found = files.create(operation, FolderTree(root))
     assert found.outcome is outcome
     assert found.changes == ((Create(path, b"a", 0o755),) if outcome is Outcome.APPLICABLE else ())
+
+
+def test_what_cannot_be_read_or_leads_out_is_an_error_of_one_line(root: Path) -> None:
+    (root / "outside").symlink_to("/etc/hostname")
+    (root / "folder").mkdir()
+    for path, kind in (("outside", UnsafePath), ("folder", PatcherError),
+                       ("cuda/include/a.h/below", PatcherError)):
+        operation = Text(file=RelativePath(path), find="a", replace="b")
+        with pytest.raises(kind) as caught:
+            find(operation, FolderTree(root))
+        assert "\n" not in str(caught.value)

@@ -210,6 +210,15 @@ def test_an_absent_package_is_said(site: Site) -> None:
         site.plan(site.patchset(PATCHSET.replace("package: mini", "package: absent")))
 
 
+def test_a_group_that_is_not_taken_may_concern_a_package_that_is_not_there(site: Site) -> None:
+    text = SEVERAL.replace("id: third", "id: third\n    package: absent")
+    (patchset,) = site.plan(site.patchset(text)).patchsets
+    (third,) = (group for group in patchset.groups if group.id == "third")
+    assert (third.outcome, third.selected) == (Outcome.MISSING, False)
+    with pytest.raises(PackageNotFound):
+        site.plan(site.patchset(text), groups=("third",))
+
+
 LAW = """\
 sm-patch: 1
 name: mini-sm120

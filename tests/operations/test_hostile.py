@@ -1,0 +1,59 @@
+"""Scanned files are anybody's: a file made to hurt costs a moment and a plain answer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from patcher.arch import ArchSet, Capability
+from patcher.operations.base import Outcome
+from patcher.operations.registry import find
+from patcher.patchset.schema import Count, CudaGuard, Flag, Operation, RelativePath, Text
+from patcher.tree import FolderTree
+
+TWELVE = ArchSet.of(Capability(12, 0))
+CUDA, PYTHON = RelativePath("input.cuh"), RelativePath("input.py")
+GUARD = CudaGuard(file=CUDA, condition="__CUDA_ARCH__ == 900", open=TWELVE)
+TEXT = Text(file=CUDA, find="x;", replace="y;", within="f")
+FLAG = Flag(file=PYTHON, list="flags", flag="-DX")
+MEGABYTE = 1 << 20
+
+
+@pytest.mark.parametrize(("operation", "content"), [
+    (GUARD, "#if " + "(" * 3000 + "__CUDA_ARCH__ == 900" + ")" * 3000 + "\n#endif\n"),
+    (GUARD, "#if " + "!" * 5000 + "__CUDA_ARCH__\n#endif\n"),
+    (GUARD, "#if " + " && ".join(["__CUDA_ARCH__ != 900"] * 3000) + "\n#endif\n"),
+    (GUARD, "#if " + " || ".join(f"defined(A{i})" for i in range(3000)) + "\n#endif\n"),
+    (GUARD, "#if __CUDA_ARCH__ >= 1000\nint a;\n#endif\n" * 20_000),
+    (GUARD, "#if\n#elif ((\n#ifdef\n" * 5000),
+    (TEXT, "f(" * (MEGABYTE // 2)),
+    (TEXT, "void f() {" * (MEGABYTE // 40)),
+    (TEXT, "/*x;*/" * (MEGABYTE // 6)),
+    (TEXT, "void f() { " + "x; " * (MEGABYTE // 8) + "}"),
+    (TEXT, 'R"(' * (MEGABYTE // 4)),
+    (FLAG, "flags = " + " + ".join(["[]"] * 2500)),
+    (FLAG, "flags = " + "[" * 3000),
+    (FLAG, "a = b\nb = a\nflags = a + b\n"),
+    (FLAG, "flags = ['\0']"),
+], ids=[str(number) for number in range(15)])
+def test_it_answers_soon_and_plainly(tmp_path: Path, operation: Operation, content: str) -> None:
+    assert isinstance(operation, CudaGuard | Text | Flag)
+    (tmp_path / operation.file).write_text(content)
+    start = time.process_time()
+    found = find(operation, FolderTree(tmp_path))
+    assert time.process_time() - start < 5
+    assert isinstance(found.outcome, Outcome)
+    assert "\n" not in found.reason
+    assert len(found.reason) < 600
+
+
+def test_a_long_anchor_is_refused_in_time(tmp_path: Path) -> None:
+    """Forty leaves, each to be widened: the search for a rewrite is bounded."""
+    anchor = " && ".join(f"__CUDA_ARCH__ != {100 * n}" for n in range(40)) + " && A && B"
+    (tmp_path / CUDA).write_text(f"#if {anchor}\n#endif\n")
+    operation = CudaGuard(file=CUDA, condition=anchor, count=Count(1), open=TWELVE)
+    start = time.process_time()
+    assert find(operation, FolderTree(tmp_path)).outcome in (Outcome.APPLICABLE, Outcome.CONFLICT)
+    assert time.process_time() - start < 10
