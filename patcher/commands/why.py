@@ -25,7 +25,7 @@ def command(settings: Settings, topic: str) -> Exit:
     from patcher.scan.run import Options
 
     package, _, feature = topic.partition(":") if not _is_path(topic) else (topic, "", "")
-    report = scan_packages(settings, [package], Options())
+    report = scan_packages(settings, [package], Options(follow_all=bool(feature)))
     if feature:
         names = about(report, feature)
         if not names:

@@ -24,30 +24,44 @@ _ALL_UNITS = -1
 
 @dataclass(frozen=True)
 class Feature:
-    """A module with the units that compile it (bits) and the functions that reach it."""
+    """A module with the units that compile it (bits) and the functions that reach it.
+
+    ``functions`` is empty, too, where they were not looked for.
+    """
 
     module: JitModule
     units: int
-    functions: tuple[PublicFunction, ...]
+    functions: tuple[PublicFunction, ...] = ()
 
 
-def own_gates(feature: Feature, python: Sequence[Gate]) -> list[Gate]:
-    """The Python gates that stand before a module: its own list or flags, its functions' checks."""
+def shutting_gates(feature: Feature, python: Mapping[str, Sequence[Gate]]) -> list[Gate]:
+    """The gates (by file) that decide whether a module is built: its list, or its own flags."""
     generator = feature.module.generator
-    sites = {(g.site.path, g.site.line) for g in feature.module.gates}
-    names = {(f.path, f.name.rpartition(".")[2]) for f in feature.functions}
     found = []
-    for gate in python:
-        path, first, last = gate.location.path, gate.location.line, gate.location.end_line
-        parts = gate.within.split(".")
-        if shuts(gate):
-            listed = any(p == path and first <= line <= last for p, line in sites)
-            flags = gate.layer is Layer.BUILD and path == generator.path
-            if listed or (flags and generator.function in parts):
-                found.append(gate)
-        elif any((path, part) in names for part in parts):
-            found.append(gate)
-    return found
+    for site in feature.module.gates:
+        found += [gate for gate in python.get(site.site.path, ())
+                  if gate.location.line <= site.site.line <= gate.location.end_line]
+    found += [gate for gate in python.get(generator.path, ())
+              if gate.layer is Layer.BUILD and generator.function in gate.within.split(".")]
+    return list({gate.id: gate for gate in found}.values())
+
+
+def with_checks(gates: Sequence[Gate], features: Sequence[Feature]) -> list[Gate]:
+    """Checks inside public functions belong to the modules that these functions reach."""
+    modules: dict[tuple[str, str], set[str]] = {}
+    for feature in features:
+        for function in feature.functions:
+            key = (function.path, function.name.rpartition(".")[2])
+            modules.setdefault(key, set()).add(feature.module.name)
+    result = []
+    for gate in gates:
+        if gate.layer is Layer.PYTHON and not shuts(gate):
+            names = set(gate.modules).union(
+                *(modules.get((gate.location.path, part), ()) for part in gate.within.split("."))
+            )
+            gate = replace(gate, modules=tuple(sorted(names)))
+        result.append(gate)
+    return result
 
 
 def hardware_of(feature: Feature, facts: Facts, files: Files, target: Target,

@@ -16,10 +16,11 @@ from patcher.profiles.base import JitModule, Profile
 from patcher.scan.features import (
     Feature,
     hardware_of,
-    own_gates,
     prebuilt_of,
     report_of,
     shuts,
+    shutting_gates,
+    with_checks,
     with_module_cause,
 )
 from patcher.scan.files import Files
@@ -27,7 +28,6 @@ from patcher.scan.layers import binary_layer, build_layer, host_layer, python_la
 from patcher.scan.model import (
     ConfigurationRow,
     MissingRow,
-    ModuleReport,
     PackageRow,
     Report,
     ToolchainRow,
@@ -45,13 +45,16 @@ _SEVERITIES = [Severity.CRITICAL, Severity.WARNING, Severity.INFO]
 class Options:
     """What of a package is scanned. Empty means everything.
 
-    ``modules`` and ``units`` are names and paths; ``tick`` is told of progress.
+    ``modules`` and ``units`` are names and paths; ``follow_all`` looks for the
+    public functions of every module, not only of those with something to open or
+    to fear; ``tick`` is told of progress.
     """
 
     layers: frozenset[Layer] = frozenset()
     modules: tuple[str, ...] = ()
     units: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    follow_all: bool = False
     tick: Callable[[int, int], None] = field(default=lambda done, total: None)
 
     def wants(self, layer: Layer) -> bool:
@@ -96,13 +99,14 @@ class _Scan:
         facts = walk_all(units, self._walk, self.files,
                          lambda done: self.options.tick(done, total))
         python = self._python()
-        features = [self._feature(module, facts) for module in self._wanted_modules()]
+        features = self._features(facts)
         python = self._with_causes(python, features, facts)
         gates = [*python, *self._preprocessor(facts), *self._host(facts)]
         gates += self._build(facts, features, python) + self._binary()
         gates = [self._opened(gate) for gate in gates]
-        ranked = sorted(gates, key=_rank)
-        return self._assemble(facts, ranked, features)
+        features = [self._followed(feature, gates) for feature in features]
+        gates = with_checks(gates, features)
+        return self._assemble(facts, sorted(gates, key=_rank), features)
 
     def _walk(self, unit: TranslationUnit, every: bool) -> UnitReport:
         return self.walker.walk(unit, every=every)
@@ -121,10 +125,23 @@ class _Scan:
         wanted = self.options.modules
         return [m for m in self.modules if not wanted or m.name in wanted]
 
-    def _feature(self, module: JitModule, facts: Facts) -> Feature:
-        units = sum(1 << n for n, u in enumerate(facts.units) if module.name in u.modules)
-        functions = self.profile.functions_of(self.package, module)
-        return Feature(module, units, tuple(functions))
+    def _features(self, facts: Facts) -> list[Feature]:
+        units: dict[str, int] = {}
+        for number, unit in enumerate(facts.units):
+            for name in unit.modules:
+                units[name] = units.get(name, 0) | 1 << number
+        return [Feature(m, units.get(m.name, 0)) for m in self._wanted_modules()]
+
+    def _followed(self, feature: Feature, gates: Sequence[Gate]) -> Feature:
+        """The feature with its public functions, where they matter."""
+        name = feature.module.name
+        if not self.options.follow_all and not any(
+            name in gate.modules and (gate.opened_by or gate.severity is Severity.CRITICAL)
+            for gate in gates
+        ):
+            return feature
+        return replace(feature,
+                       functions=tuple(self.profile.functions_of(self.package, feature.module)))
 
     def _python(self) -> list[Gate]:
         if not self.options.wants(Layer.PYTHON):
@@ -139,8 +156,12 @@ class _Scan:
     ) -> list[Gate]:
         """Python gates with their modules, and with what the modules' sources say."""
         table = {gate.id: gate for gate in python}
+        by_path: dict[str, list[Gate]] = {}
+        for gate in python:
+            if shuts(gate):
+                by_path.setdefault(gate.location.path, []).append(gate)
         for feature in features:
-            own = own_gates(feature, python)
+            own = shutting_gates(feature, by_path)
             if not own:
                 continue
             hardware = hardware_of(feature, facts, self.files, self.targets[0])
@@ -215,8 +236,15 @@ class _Scan:
     def _assemble(
         self, facts: Facts, gates: Sequence[Gate], features: Sequence[Feature]
     ) -> Report:
-        reports = [self._module(feature, gates, facts) for feature in features]
-        reports = [r for r in reports if r.gates]
+        by_module: dict[str, list[Gate]] = {}
+        for gate in gates:
+            for name in gate.modules:
+                by_module.setdefault(name, []).append(gate)
+        reports = [
+            report_of(feature, by_module[feature.module.name], self.units_of, facts, self.files,
+                      self.targets[0])
+            for feature in features if feature.module.name in by_module
+        ]
         order = {gate.id: n for n, gate in enumerate(gates)}
         reports.sort(key=lambda r: (min(order[g] for g in r.gates), r.name))
         toolkit = self.toolkit
@@ -237,11 +265,6 @@ class _Scan:
             warnings=tuple(sorted(facts.warnings)),
             details=self.details,
         )
-
-    def _module(self, feature: Feature, gates: Sequence[Gate], facts: Facts) -> ModuleReport:
-        name = feature.module.name
-        own = [gate for gate in gates if name in gate.modules]
-        return report_of(feature, own, self.units_of, facts, self.files, self.targets[0])
 
     def _notes(self, facts: Facts) -> Iterable[str]:
         paths = list(_headers(self.tree, self.package.import_name))
