@@ -9,7 +9,7 @@ from patcher.errors import Exit
 
 
 @click.command("verify")
-@click.argument("patchsets", metavar="PATCHSET...", nargs=-1, required=True)
+@click.argument("names", metavar="PATCHSET...|PACKAGE[:MODULE]", nargs=-1, required=True)
 @click.option("--effort", type=click.Choice(("quick", "full")), default="quick",
               help="quick: the user's target, unoptimised code. full: all targets, ptxas too.")
 @click.option("--executor", type=click.Choice(("local", "dask")), default="local",
@@ -19,29 +19,37 @@ from patcher.errors import Exit
               help="Only units whose path ends so; repeatable.")
 @common("arch", "reference", "cuda", "root", "python", "group", "jobs", "state", "format",
         "output")
-def command(settings: Settings, patchsets: tuple[str, ...], effort: str, executor: str,
+def command(settings: Settings, names: tuple[str, ...], effort: str, executor: str,
             scheduler: str | None, units: tuple[str, ...]) -> Exit:
-    """Prove with the real compiler that what PATCHSET... enables is not hollow.
+    """Prove with the real compiler that what a patchset enables is not hollow.
+
+    With PACKAGE:MODULE the units of a module are judged as they are on disk.
 
     Needs nvcc, not a GPU. Exit code 1 when a kernel is hollow or a unit fails.
     """
     from patcher.arch import target
     from patcher.commands.planning import Planner, requests
     from patcher.package.environment import find_environment
+    from patcher.patchset.load import is_patchset
     from patcher.report.verify import to_json, to_text
     from patcher.session import reading
     from patcher.state import find_home
     from patcher.verify.judge import Verdict
-    from patcher.verify.proof import Options, prove
+    from patcher.verify.proof import Options, prove, prove_package
 
-    wanted = requests(patchsets, settings.group)
     environment = find_environment(settings.python, settings.root)
     home = find_home(prefix=environment.prefix, root=environment.root, state=settings.state)
     planner = Planner(settings, environment, reading(home).view)
-    plan = planner.plan(wanted)
     options = Options(effort == "quick", tuple(map(target, settings.reference)), units, executor,
                       scheduler, settings.jobs)
-    results, toolkit = prove(plan, planner, options)
+    if all(is_patchset(name) for name in names):
+        results, toolkit = prove(planner.plan(requests(names, settings.group)), planner, options)
+    else:
+        results = []
+        for name in names:
+            package, _, module = name.partition(":")
+            found, toolkit = prove_package(planner(package), module, options)
+            results += found
     for note in dict.fromkeys(planner.notes):
         click.echo(note, err=True)
     if settings.format == "json":

@@ -48,6 +48,11 @@ def _shipped_files() -> Iterator[Path]:
             return
 
 
+def is_patchset(name: str) -> bool:
+    """True for a YAML file's path or a shipped name; what else may be typed is a package."""
+    return name.endswith((".yaml", ".yml")) or name in shipped()
+
+
 def find_patchset(name: str) -> Path:
     """Where ``name`` lies; raises InputError with the nearest shipped names."""
     path = Path(name)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatch
 from pathlib import Path
 
 from patcher.arch import Target, target
+from patcher.errors import UsageError
 from patcher.package.model import Package
 from patcher.plan import Plan, Subject, Subjects
 from patcher.preview import package_changes
@@ -59,6 +62,27 @@ def prove(plan: Plan, subjects: Subjects, options: Options) -> tuple[list[UnitRe
     blocks = [block for item in plan.patchsets for group in item.groups if group.selected
               for block in group.group.verify]
     return check_expectations(results, blocks), label
+
+
+def prove_package(subject: Subject, module: str, options: Options) -> tuple[list[UnitResult], str]:
+    """The verdicts for the units of one module (all modules when empty) as they are on disk.
+
+    Raises UsageError when there is no such module, ToolFailed without a usable nvcc.
+    """
+    assert subject.profile is not None
+    assert subject.toolkit is not None
+    package = subject.package
+    units = subject.profile.translation_units(package, subject.toolkit)
+    mine = [u for u in units if not module or any(fnmatch(module, m) for m in u.modules)]
+    if not mine:
+        known = sorted({name for unit in units for name in unit.modules})
+        raise UsageError(f"{package.name} has no module {module!r} with CUDA units",
+                         next_step="modules: " + " ".join(get_close_matches(module, known, 8)
+                                                          or known[:20]))
+    chosen = [Pair(u, u) for u in mine if not options.only or u.path.endswith(options.only)]
+    targets = list(subject.find_target()) or [target("sm_120a")]
+    results = _prove_package(subject, package, package, chosen, targets, options)
+    return results, f"CUDA {subject.toolkit.version}"
 
 
 def _chosen(concerned: Sequence[Pair], plan: Plan, options: Options) -> list[Pair]:

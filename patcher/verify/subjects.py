@@ -36,7 +36,7 @@ def pairs(subject: Subject, before: Package, after: Package, plan: Plan) -> list
     found = []
     for unit in new_units:
         earlier = _earlier(unit, old_units)
-        rebuilt = earlier.configuration.defines != unit.configuration.defines
+        rebuilt = not _built_alike(earlier, unit)
         if unit.path in wanted or rebuilt or set(unit.modules) & opened:
             found.append(Pair(earlier, unit))
     return found
@@ -59,10 +59,15 @@ def _content(tree: Tree, path: str) -> bytes | None:
 
 
 def _earlier(unit: TranslationUnit, units: Sequence[TranslationUnit]) -> TranslationUnit:
-    """The same unit before: same source, and a module in common when it is built by modules."""
+    """The same unit before: built alike if there is one, else for the same module, else any."""
     same = [u for u in units if u.path == unit.path]
+    alike = [u for u in same if _built_alike(u, unit)]
     named = [u for u in same if set(u.modules) & set(unit.modules)]
-    return next(iter(named or same), unit)
+    return next(iter(alike or named or same), unit)
+
+
+def _built_alike(one: TranslationUnit, other: TranslationUnit) -> bool:
+    return replace(one.configuration, id="") == replace(other.configuration, id="")
 
 
 def _opened_modules(subject: Subject, after: Package, plan: Plan) -> set[str]:
