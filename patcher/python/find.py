@@ -65,7 +65,10 @@ def _file_gates(path: str, source: bytes, index: Index, evaluator: Evaluator) ->
     if module is None:
         return
     notes = Notes(module)
-    rows = list(gates_of(Walk(module, evaluator)))
+    try:
+        rows = list(gates_of(Walk(module, evaluator)))
+    except RecursionError:  # expressions nested by the thousand: no gate that a person wrote
+        rows = []
     for group in _grouped(rows, by_worlds=_is_generated(path, source)):
         yield _gate(path, group, notes)
     evaluator.forget(module)

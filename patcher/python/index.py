@@ -132,7 +132,7 @@ class Index:
 
     def scanned(self, path: str, source: bytes) -> Module | None:
         """The module without long blocks that cannot hold a gate: for looking, not for editing."""
-        part = condensed(source, vocabulary().prefilter)
+        part = condensed(source, vocabulary().block_words)
         return self.add(path, part) or (self.add(path, source) if part is not source else None)
 
     def forget(self, path: str) -> None:

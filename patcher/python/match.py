@@ -90,7 +90,10 @@ def match_gates(source: bytes, path: str, spec: GateSpec, index: Index | None) -
 
 def locate(file: File, spec: GateSpec) -> list[Located]:
     """Every gate the anchor names, in source order."""
-    found = list(_named(file, spec) if _NAME.match(spec.gate) else _expressions(file, spec))
+    try:
+        found = list(_named(file, spec) if _NAME.match(spec.gate) else _expressions(file, spec))
+    except RecursionError:  # expressions nested by the thousand
+        return []
     return sorted(found, key=lambda f: (f.node.lineno, f.node.col_offset))
 
 

@@ -220,11 +220,21 @@ def attribute(evaluator: Interpreter, base: Value, name: str) -> Value:
     if isinstance(base, Class):
         return class_attribute(evaluator, base, name)
     if isinstance(base, External):
-        if evaluator.index.is_inside(base.dotted) and (evaluator.resolve_all or hints(name)) \
-                and (module := evaluator.index.module(base.dotted)):
-            return attribute(evaluator, module, name)
+        found = _followed(evaluator, base.dotted) if evaluator.resolve_all or hints(name) else base
+        if not isinstance(found, External):
+            return attribute(evaluator, found, name)
         return external(base.dotted, name)
     return lift(lambda cell: _cell_attribute(cell, name), base)
+
+
+def _followed(evaluator: Interpreter, dotted: str) -> Value:
+    """What an import that was not followed stands for: a module, or a name in one."""
+    module = evaluator.index.module(dotted)
+    if module is not None:
+        return module
+    parent, _, name = dotted.rpartition(".")
+    source = evaluator.index.module(parent) if parent else None
+    return module_name(evaluator, source, name) if source else External(dotted)
 
 
 def external(dotted: str, name: str) -> Value:

@@ -41,6 +41,7 @@ class Vocabulary:
     parameters: dict[str, str]
     not_nvidia: frozenset[Any]
     prefilter: tuple[bytes, ...]
+    block_words: tuple[bytes, ...]
     hint: re.Pattern[str]
     hints: tuple[re.Pattern[str], ...]
     generated_paths: re.Pattern[str]
@@ -77,6 +78,7 @@ def vocabulary() -> Vocabulary:
         constants=raw["constants"], keywords=raw["keywords"],
         parameters={name: kind for kind, names in raw["parameters"].items() for name in names},
         not_nvidia=frozenset(tuple(n) if isinstance(n, list) else n for n in raw["not_nvidia"]),
+        block_words=tuple(w.encode() for w in (*raw["prefilter"], *raw["block_words"])),
         prefilter=tuple(word.encode() for word in raw["prefilter"]))
 
 
