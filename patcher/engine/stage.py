@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from patcher.changes import Create, Link, Modify, Move
+from patcher.changes import Create, Delete, Link, Modify, Move, Unlink
 from patcher.composition import foreign_edits
 from patcher.edits import Edit
 from patcher.engine.folders import created_folders, emptied_folders
@@ -129,7 +129,8 @@ class _Stager:
             patches = []
             for patch in group.patches:
                 owner = Owner(add.name, group.id, patch.id)
-                paths = sorted({path for path, _ in self._wishes(owner, patch)})
+                self._enter(owner, patch)
+                paths = sorted({*patch.edits, *(change.path for change in patch.changes)})
                 target = patch.target
                 patches.append(AppliedPatch(patch.id, target.name, target.version,
                                             self._home.key(target.root), tuple(paths)))
@@ -138,30 +139,31 @@ class _Stager:
         kept = {g: a for g, a in before.groups.items() if g in add.known} if before else {}
         self._names[add.name] = AppliedPatchset(add.name, add.digest, {**kept, **groups})
 
-    def _wishes(self, owner: Owner, patch: PatchChange) -> Iterator[tuple[str, None]]:
-        """Enter a patch's edits and whole files by path; yields every path."""
+    def _enter(self, owner: Owner, patch: PatchChange) -> None:
+        """Enter a patch's edits and whole files by path."""
         root = self._home.key(patch.target.root)
         self._targets[root] = patch.target
         for path, edits in patch.edits.items():
             self._want(FileKey(root, path), patch).edits[owner] = tuple(sorted(edits))
-            yield path, None
         for change in patch.changes:
             wanted = self._want(FileKey(root, change.path), patch)
             if isinstance(change, Modify):
                 wanted.edits[owner] = foreign_edits(change.old, change.new)
-            elif isinstance(change, Create):
-                digest = sha256(change.new)
-                self._blobs[digest] = change.new
-                wanted.wants[owner] = Shape(Kind.FILE, digest, change.mode)
-            elif isinstance(change, Link):
-                wanted.wants[owner] = Shape(Kind.LINK, target=change.target)
-            elif isinstance(change, Move):
-                folder = posixpath.dirname(change.path) or "."
-                aside = posixpath.relpath(change.new_path, folder)
-                wanted.wants[owner] = Shape(Kind.MOVED, target=aside)
             else:
-                wanted.wants[owner] = ABSENT
-            yield change.path, None
+                wanted.wants[owner] = self._shape(change)
+
+    def _shape(self, change: Create | Link | Move | Delete | Unlink) -> Shape:
+        """What a whole-file change wants at its path."""
+        if isinstance(change, Create):
+            digest = sha256(change.new)
+            self._blobs[digest] = change.new
+            return Shape(Kind.FILE, digest, change.mode)
+        if isinstance(change, Link):
+            return Shape(Kind.LINK, target=change.target)
+        if isinstance(change, Move):
+            folder = posixpath.dirname(change.path) or "."
+            return Shape(Kind.MOVED, target=posixpath.relpath(change.new_path, folder))
+        return ABSENT
 
     def _want(self, key: FileKey, patch: PatchChange) -> _Wanted:
         self._packages[key] = patch.target.name
