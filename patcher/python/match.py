@@ -311,11 +311,12 @@ def _expression(file: File, spec: GateSpec, node: ast.expr) -> Located | None:
     node = _group(node, file, scope)
     positive = is_positive(node, file.parents)
     value = file.evaluator.value(node, scope)
-    if not isinstance(value, Varied):
+    subject, samples, cells = _subject(file, node, scope)
+    settled = isinstance(value, bool) and subject is not None  # nothing is left that differs
+    if not isinstance(value, Varied) and not settled:
         return None
     truth = truth_of(value)
     passing = DEVICE - (truth.false if positive else truth.true)
-    subject, samples, cells = _subject(file, node, scope)
     plain = [file.evaluator.value(s, scope) for s in samples]
     spelled = axis_of(cells, plain) if cells else None
     return Located(kind, node, scope, file.parents, passing, spelled, positive, subject,

@@ -7,6 +7,7 @@ that change; the rest of the file is never printed again, so its bytes stay.
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -320,12 +321,17 @@ def _has_break(comma: Any) -> bool:
 
 def _nearest(keys: list[ast.expr], elements: list[Any], key: Any) -> Any:
     """The value of the nearest lower key."""
-    lower = [(ast.literal_eval(k), e) for k, e in zip(keys, elements, strict=True)
-             if _is_literal(k) and type(ast.literal_eval(k)) is type(key)
-             and ast.literal_eval(k) < key]
+    ranked = [(_rank(ast.literal_eval(k)), e) for k, e in zip(keys, elements, strict=True)
+              if _is_literal(k)]
+    lower = [pair for pair in ranked if pair[0] < _rank(key)]
     if not lower:
         raise Unsupported("a new dict key needs its value")
     return max(lower, key=lambda pair: pair[0])[1].value
+
+
+def _rank(key: Any) -> list[int]:
+    """Order of keys in one spelling: the numbers in it."""
+    return [int(number) for number in re.findall(r"\d+", str(key))]
 
 
 def _with_names(statement: str, names: dict[str, str], text: Text) -> str:
@@ -338,7 +344,7 @@ def _with_names(statement: str, names: dict[str, str], text: Text) -> str:
     assert isinstance(imported, cst.ImportFrom)
     assert not isinstance(imported.names, cst.ImportStar)
     aliases = list(imported.names)
-    for name, beside in names.items():
+    for name, beside in reversed(names.items()):
         place = next((i for i, a in enumerate(aliases) if _bound(a) == beside), len(aliases) - 1)
         old = aliases[place]
         between = old.comma

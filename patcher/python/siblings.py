@@ -136,7 +136,9 @@ def _functions(file: File, node: ast.Call, name: str, scope: Scope,
     arguments = ast.unparse(node).removeprefix(name)
     for other in _names(name, asked):
         if _binding(file, other, scope) is not None:
-            if worlds := _worlds(file, other + arguments, scope):
+            there = file.evaluator.value(ast.parse(other, mode="eval").body, scope)
+            worlds = _worlds(file, other + arguments, scope)
+            if worlds and _takes(there, len(node.args)):
                 yield Sibling(other + arguments, worlds)
             continue
         statement = place.node if place and place.how is How.IMPORT else None
@@ -144,12 +146,20 @@ def _functions(file: File, node: ast.Call, name: str, scope: Scope,
             continue
         source = file.evaluator.index.module(absolute(file.module, statement))
         function = module_name(file.evaluator, source, other) if source else External(other)
-        if isinstance(function, External):
+        if isinstance(function, External) or not _takes(function, len(node.args)):
             continue
         args = [file.evaluator.value(a, scope) for a in node.args]
         worlds = _passing(apply(file.evaluator, function, other, args, {}))
         if worlds:
             yield Sibling(other + arguments, worlds, ((statement, name, other),))
+
+
+def _takes(function: Value, count: int) -> bool:
+    """True unless the function is known to take fewer arguments."""
+    if not isinstance(function, Function):
+        return True
+    spec = function.node.args
+    return spec.vararg is not None or len(spec.posonlyargs) + len(spec.args) >= count
 
 
 def _binding(file: File, name: str, scope: Scope) -> Binding | None:
