@@ -49,14 +49,14 @@ class Record:
 
     def below(self) -> list[Record]:
         """This record and all below it, each once."""
-        seen: dict[int, Record] = {}
-        pending = [self]
-        while pending:
-            record = pending.pop()
-            if id(record) not in seen:
-                seen[id(record)] = record
-                pending.extend(record.children)
-        return list(seen.values())
+        found = [self]
+        seen = {id(self)}
+        for record in found:  # grows while it is walked
+            for child in record.children:
+                if id(child) not in seen:
+                    seen.add(id(child))
+                    found.append(child)
+        return found
 
 
 class Memo:
