@@ -70,6 +70,7 @@ def test_a_kill_anywhere_leaves_all_old_or_all_new(
     assert check(points(tmp_path / "x", scenario), old_states) > 40
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_nothing_to_recover_before_the_commit(tmp_path: Path) -> None:
     results = points(tmp_path / "x", "interrupt")
     trees = {json.dumps(without_compiled(r["raw"])) for r in results}
@@ -77,6 +78,7 @@ def test_an_interrupt_leaves_nothing_to_recover_before_the_commit(tmp_path: Path
     assert {json.dumps(r["states"]) for r in results} == {"{}", '{"p": "applied"}'}
 
 
+@pytest.mark.slow
 def test_a_file_that_is_neither_old_nor_new_is_left_alone(tmp_path: Path) -> None:
     results = [r for r in points(tmp_path / "x", "foreign") if r["at"] is not None]
     seen = set()
