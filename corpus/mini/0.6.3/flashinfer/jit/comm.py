@@ -4,7 +4,7 @@ from ..compilation_context import current_compilation_context
 
 
 def gen_trtllm_mnnvl_comm_module():
-    # 12.x is excluded on purpose: these cards have no NVLink multicast memory.
+    # SM12x is intentionally excluded: these cards have no NVLink multicast memory.
     nvcc_flags = current_compilation_context.get_nvcc_flags_list(
         supported_major_versions=[9, 10]
     )

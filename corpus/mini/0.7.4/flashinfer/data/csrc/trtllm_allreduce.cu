@@ -3,6 +3,8 @@
 #define TVM_FFI_ICHECK(condition) \
   if (!(condition)) flashinfer::trtllm_allreduce::Refusal()
 
+#define TVM_FFI_DLL_EXPORT_TYPED_FUNC(name, function) static_assert(true)
+
 using namespace flashinfer::trtllm_allreduce;
 
 void trtllm_custom_all_reduce(float* in, int64_t tp_size, void** first, void** second,
@@ -20,3 +22,5 @@ void trtllm_custom_all_reduce(float* in, int64_t tp_size, void** first, void** s
     }
     lamport_style_one_shot_all_reduce_norm_kernel_launcher<float, 2, false, false>(params, stream);
 }
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(trtllm_custom_all_reduce, trtllm_custom_all_reduce);
