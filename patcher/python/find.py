@@ -127,7 +127,7 @@ def _grouped(rows: list[Row], *, by_worlds: bool) -> list[list[Row]]:
 
 def _gate(path: str, group: list[Row], notes: Notes) -> Gate:
     first = group[0]
-    beside = notes.beside(first.line, first.end_line)
+    beside = notes.beside(first.statement, first.end_line)
     known = first.open
     cause, evidence = judge([*beside, *first.evidence], f"{path}\0{first.within}", known)
     same = len({(row.within, row.condition) for row in group}) == 1

@@ -38,6 +38,7 @@ class Row:
     names: tuple[str, ...] = ()
     decided_by: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    statement: int = 0  # the line its statement begins on
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Walk:
     module: Module
     evaluator: Evaluator
     rows: list[Row] = field(default_factory=list)
+    statement: int = 0
 
     def __post_init__(self) -> None:
         self.lines = Lines(self.module)
@@ -79,6 +81,7 @@ class Walk:
                 if isinstance(statement, ast.Return | ast.Raise | ast.Continue | ast.Break):
                     return EMPTY
                 continue
+            self.statement = statement.lineno
             if isinstance(statement, ast.If):
                 reached = self._ladder(statement, scope, within, reached, body[position + 1:])
             elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -93,6 +96,7 @@ class Walk:
                   within: str) -> None:
         name = f"{within}.{node.name}".lstrip(".")
         for shape in shapes.decorators(self.evaluator, node, scope):
+            self.statement = getattr(shape.node, "lineno", node.lineno)
             self._shape(shape, name, DEVICE)
         owner = scope.owner if scope.node is None else None
         outer = scope if scope.node is not None else self.evaluator.module_scope(self.module)
@@ -196,6 +200,7 @@ class Walk:
         arms: list[tuple[ast.If, Verdict, ArchSet]] = []
         here, left, falling = node, reached, EMPTY
         while True:
+            self.statement = here.lineno
             verdict = self._verdict(here.test, scope)
             arms.append((here, verdict, left))
             self._inner(here.test, scope, within, left)
@@ -217,6 +222,7 @@ class Walk:
 
     def _arm(self, arm: ast.If, within: str, verdict: Verdict, reached: ArchSet,
              otherwise: list[ast.stmt], rest: list[ast.stmt]) -> None:
+        self.statement = arm.lineno
         refusal, other = refuses(arm.body), refuses(otherwise)
         if refusal and not other:
             effect = Effect.ERROR if refusal == "raise" else Effect.FEATURE
@@ -261,7 +267,7 @@ class Walk:
         self.rows.append(Row(rule, node.lineno, node.end_lineno or node.lineno, _text(node), within,
                              opened, closed, unknown, effect,
                              decided_by=verdict.names if unknown else (),
-                             evidence=tuple(said or ())))
+                             evidence=tuple(said or ()), statement=self.statement))
 
     def _shape(self, shape: shapes.Shape, within: str, reached: ArchSet) -> None:
         opened, unknown = shape.open & reached, shape.unknown & reached
@@ -269,7 +275,7 @@ class Walk:
         self.rows.append(Row(
             shape.rule, first, getattr(shape.node, "end_lineno", first) or first, shape.condition,
             within, opened, reached - opened - unknown, unknown, shape.effect, shape.layer,
-            shape.names))
+            shape.names, statement=self.statement))
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:

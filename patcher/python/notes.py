@@ -40,7 +40,7 @@ class Notes:
             block.append(self._comment(line))
             line -= 1
         text = " ".join(reversed(block)).strip()
-        return [Evidence(self._path, line + 1, text[:_MAX_TEXT])] if text else []
+        return [Evidence(self._path, line + 1, text)] if text else []
 
     def _line(self, line: int) -> str:
         return self._lines[line - 1] if 0 < line <= len(self._lines) else ""
@@ -73,18 +73,28 @@ def judge(notes: list[Evidence], place: str, opened: ArchSet) -> tuple[Cause, tu
     """The cause that words beside a gate support, with those words; unknown without any."""
     words = vocabulary()
     for note in notes:
-        if words.intended.search(note.text) and words.names_an_architecture.search(note.text):
-            return Cause.INTENDED, (note,)
+        said = words.intended.search(note.text)
+        if said and words.names_an_architecture.search(note.text):
+            return Cause.INTENDED, (_quoted(note, said),)
     for marker in words.hardware_markers:
         able = ArchSet.of(*marker.has)
         if not opened or not opened <= able:
             continue
         for note in notes:
-            if marker.word.search(note.text):
-                return Cause.HARDWARE, (note, Evidence(note.path, note.line, marker.why))
+            if said := marker.word.search(note.text):
+                return Cause.HARDWARE, (_quoted(note, said), Evidence(note.path, note.line, marker.why))
         if match := marker.word.search(place):
             line = notes[0].line if notes else 0
             return Cause.HARDWARE, (
                 Evidence(place.split("\0")[0], line, f"{match[0]}: {marker.why}"),)
     told = [n for n in notes if words.names_an_architecture.search(n.text)]
-    return Cause.UNKNOWN, tuple(told[:2])
+    return Cause.UNKNOWN, tuple(_quoted(note, None) for note in told[:2])
+
+
+def _quoted(note: Evidence, said: re.Match[str] | None) -> Evidence:
+    """The note with at most ``_MAX_TEXT`` characters, those that were said among them."""
+    if len(note.text) <= _MAX_TEXT:
+        return note
+    start = max(0, (said.end() if said else 0) - _MAX_TEXT + 40)
+    cut = note.text[start:start + _MAX_TEXT]
+    return Evidence(note.path, note.line, f"... {cut}" if start else cut)
