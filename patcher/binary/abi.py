@@ -17,9 +17,9 @@ TORCH_SYMBOL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class MissingSymbol:
-    """A strong reference nobody defines; ``nearest`` are demangled look-alikes that exist.
+    """A strong reference nobody defines; ``nearest`` are demangled look-alikes, the nearest first.
 
-    ``difference`` says in words how the nearest differs, "" when there is none.
+    ``difference`` says in words how that one differs, "" when there is none.
     """
 
     symbol: str
@@ -32,21 +32,29 @@ def missing_symbols(user: Dynamic, providers: Iterable[Dynamic]) -> list[Missing
     """Strong torch-like references of ``user`` that no provider defines."""
     provided = frozenset[str]().union(*(p.defined for p in providers))
     lost = sorted(s for s in user.undefined - provided if TORCH_SYMBOL.match(s))
-    return [_explain(symbol, provided) for symbol in lost]
+    return [explain(symbol, provided) for symbol in lost]
 
 
-def _explain(symbol: str, provided: frozenset[str]) -> MissingSymbol:
+def explain(symbol: str, provided: frozenset[str]) -> MissingSymbol:
+    """A missing symbol with its look-alikes among the provided ones: same name, other types."""
     readable = demangle(symbol)
     name, parameters = split_signature(readable)
     prefix = symbol[: min(24, len(symbol) // 2)]  # holds the name's start, not the parameters
-    nearest, difference = [], ""
-    for candidate in sorted(c for c in provided if c.startswith(prefix)):
-        text = demangle(candidate)
-        other, others = split_signature(text)
-        if other == name and others != parameters:
-            nearest.append(text)
-            difference = difference or describe_difference(parameters, others)
+    others = {}
+    for candidate in provided:
+        if candidate.startswith(prefix):
+            text = demangle(candidate)
+            other, types = split_signature(text)
+            if other == name and types != parameters:
+                others[text] = types
+    nearest = sorted(others, key=lambda text: (_distance(parameters, others[text]), text))
+    difference = describe_difference(parameters, others[nearest[0]]) if nearest else ""
     return MissingSymbol(symbol, readable, tuple(nearest), difference)
+
+
+def _distance(wanted: tuple[str, ...], provided: tuple[str, ...]) -> int:
+    changed = sum(a != b for a, b in zip(wanted, provided, strict=False))
+    return changed + abs(len(wanted) - len(provided))
 
 
 def split_signature(readable: str) -> tuple[str, tuple[str, ...]]:

@@ -31,9 +31,11 @@ class Dynamic:
 
     ``undefined`` are strong references that something else must define;
     ``weak`` ones may stay unresolved; ``defined`` is what others can use.
+    ``machine`` is the processor's number in the ELF header.
     """
 
     path: Path
+    machine: int
     soname: str | None
     needed: tuple[str, ...]
     rpath: tuple[str, ...]
@@ -51,6 +53,7 @@ def read_dynamic(path: Path) -> Dynamic:
         undefined, weak, defined = reader.symbols()
         return Dynamic(
             path,
+            reader.machine,
             next((_text(strings, v) for v in reader.all(_SONAME)), None),
             tuple(_text(strings, v) for v in reader.all(_NEEDED)),
             tuple(p for v in reader.all(_RPATH) for p in _text(strings, v).split(":") if p),
@@ -73,8 +76,10 @@ class _Reader:
 
     def __init__(self, elf: ElfFile) -> None:
         self._elf = elf
+        self.machine: int
         header = elf.read(0, 64)
-        table, = struct.unpack_from("<Q", header, 32)
+        (self.machine,) = struct.unpack_from("<H", header, 18)
+        (table,) = struct.unpack_from("<Q", header, 32)
         size, count = struct.unpack_from("<HH", header, 54)
         if size != _PROGRAM_HEADER.size or count > _MAX_SEGMENTS:
             raise self._damaged("unknown program headers")

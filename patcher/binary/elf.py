@@ -34,14 +34,16 @@ class Section:
 
 
 class ElfFile:
-    """An open ELF file and its sections.
+    """An open ELF file and its sections; with ``start`` and ``size`` one inside another file.
 
-    Raises InputError when it is not a 64-bit little-endian ELF file or its
-    section table is damaged, UnsafePath when it is not a plain file.
+    Offsets count from ``start``. Raises InputError when it is not a 64-bit
+    little-endian ELF file or its section table is damaged, UnsafePath when it
+    is not a plain file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, start: int = 0, size: int | None = None) -> None:
         self.path = path
+        self._start = start
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         except OSError as error:
@@ -51,7 +53,7 @@ class ElfFile:
             info = os.fstat(descriptor)
             if not stat.S_ISREG(info.st_mode):
                 raise UnsafePath("not a plain file", where=str(path))
-            self.size = info.st_size
+            self.size = info.st_size - start if size is None else size
             self.sections = self._read_sections()
         except BaseException:
             self._file.close()
@@ -68,7 +70,7 @@ class ElfFile:
         """Exactly ``size`` bytes; raises InputError when the file is shorter."""
         if offset < 0 or size < 0 or offset + size > self.size:
             raise self._damaged("an offset lies outside the file")
-        self._file.seek(offset)
+        self._file.seek(self._start + offset)
         data = self._file.read(size)
         if len(data) != size:
             raise self._damaged("the file became shorter while it was read")

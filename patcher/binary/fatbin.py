@@ -25,6 +25,7 @@ _MAGIC = 0xBA55ED50
 _CONTAINER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<HHIQIIHHIIIQ")
 _SPECIFIC, _FAMILY = 1 << 20, 1 << 21
+_COMPRESSED = 0xA000  # bit 13: LZ4 and its like, bit 15: zstd
 _MAX_ENTRIES = 1_000_000  # a large library has thousands
 
 
@@ -61,15 +62,41 @@ class Code:
         return self.number // 10 == target.number // 10 and self.number <= target.number
 
 
-def gpu_code(path: Path) -> frozenset[Code]:
-    """The code a library or object holds; empty when it has no GPU code.
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry: its code, and where its bytes are in the file."""
+
+    code: Code
+    offset: int
+    size: int
+    compressed: bool
+
+
+FatBinary = tuple[Entry, ...]
+"""One container: the versions of the same kernels for several targets."""
+
+
+def fat_binaries(path: Path) -> tuple[FatBinary, ...]:
+    """The containers of a library or object, in file order; empty when it has no GPU code.
 
     Raises InputError when the file is no ELF file or its containers are damaged.
     """
     with ElfFile(path) as elf:
-        found = frozenset(code for section in elf.sections if section.name in _SECTIONS
-                          for code in _codes(elf, section))
-    return found
+        return tuple(one for section in elf.sections if section.name in _SECTIONS
+                     for one in _containers(elf, section))
+
+
+def gpu_code(path: Path) -> frozenset[Code]:
+    """The code a library or object holds, all containers together; raises as above."""
+    return frozenset(entry.code for one in fat_binaries(path) for entry in one)
+
+
+def loaded(binary: FatBinary, target: Target) -> Entry | None:
+    """The entry that a device of this target's capability would use: machine code before PTX,
+    the most specific first; None when there is none."""
+    usable = [entry for entry in binary if entry.code.runs_on(target)]
+    return max(usable, key=lambda e: (not e.code.ptx, e.code.number, bool(e.code.suffix),
+                                      e.code.suffix == "a"), default=None)
 
 
 def covers(codes: frozenset[Code], target: Target) -> bool:
@@ -83,7 +110,7 @@ def targets_of(codes: frozenset[Code]) -> list[str]:
     return [target.name for target in known_targets() if target.name in named]
 
 
-def _codes(elf: ElfFile, section: Section) -> Iterator[Code]:
+def _containers(elf: ElfFile, section: Section) -> Iterator[FatBinary]:
     position, end = section.offset, section.offset + section.size
     budget = _MAX_ENTRIES
     while position + _CONTAINER.size <= end:
@@ -94,23 +121,25 @@ def _codes(elf: ElfFile, section: Section) -> Iterator[Code]:
         elif magic != _MAGIC or header < _CONTAINER.size or position + header + size > end:
             raise InputError("damaged fat binary", where=str(elf.path))
         else:
-            for code in _entries(elf, position + header, position + header + size):
-                budget -= 1
-                yield code
+            entries = tuple(_entries(elf, position + header, position + header + size, budget))
+            budget -= 1 + len(entries)
+            yield entries
             position = _aligned(position + header + size)
         if budget < 0:
             raise InputError("too many parts in the fat binary", where=str(elf.path))
 
 
-def _entries(elf: ElfFile, position: int, end: int) -> Iterator[Code]:
+def _entries(elf: ElfFile, position: int, end: int, budget: int) -> Iterator[Entry]:
     while position + _ENTRY.size <= end:
         row = _ENTRY.unpack(elf.read(position, _ENTRY.size))
         kind, header, size, number, flags = row[0], row[2], row[3], row[8], row[11]
-        if header < _ENTRY.size or position + header + size > end:
+        budget -= 1
+        if header < _ENTRY.size or position + header + size > end or budget < 0:
             raise InputError("damaged fat binary", where=str(elf.path))
         if kind in (Kind.PTX.value, Kind.CUBIN.value):
             suffix = "a" if flags & _SPECIFIC else "f" if flags & _FAMILY else ""
-            yield Code(number, suffix, ptx=kind == Kind.PTX.value)
+            yield Entry(Code(number, suffix, ptx=kind == Kind.PTX.value), position + header, size,
+                        bool(flags & _COMPRESSED))
         position += header + size
 
 

@@ -2,8 +2,9 @@
 
 Order, per ld.so(8): SONAMEs already loaded; DT_RPATH of the object and of its
 loaders, unless the object has DT_RUNPATH; LD_LIBRARY_PATH; DT_RUNPATH of the
-object; the loader's cache; the default folders. ``$ORIGIN`` is the folder of
-the object's real path. Nothing is loaded.
+object; the loader's cache; the default folders. ``$ORIGIN`` is the folder where
+the object was found; links are not resolved (glibc 2.36, measured with dlopen).
+Libraries of another machine are passed over. Nothing is loaded.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,24 +58,39 @@ def ld_cache() -> dict[str, Path]:
 
 
 class Loader:
-    """One process image: objects are added in load order and stay loaded."""
+    """One process image: objects are added in load order and stay loaded.
+
+    ``cache`` is the loader's (``ld_cache`` by default); ``read`` reads one object,
+    for callers that keep what they have read.
+    """
 
     def __init__(
         self,
         library_path: Sequence[str] = (),
         cache: Mapping[str, Path] | None = None,
         preloaded: Iterable[Path] = (),
+        read: Callable[[Path], Dynamic] = read_dynamic,
     ) -> None:
+        self._read = read
         self._library_path = tuple(p for p in library_path if p)
         self._cache = ld_cache() if cache is None else cache
         self._loaded: dict[str, Dynamic] = {}
-        self._missing: list[Unresolved] = []
         for path in preloaded:
             self.load(path)
 
+    def fork(self) -> Loader:
+        """A process that has loaded the same so far."""
+        copy = Loader(self._library_path, self._cache, read=self._read)
+        copy._loaded = dict(self._loaded)
+        return copy
+
     def load(self, path: Path) -> Closure:
-        """Load an object and everything it needs; raises InputError when it is no ELF file."""
-        root = read_dynamic(path.resolve())
+        """Load an object and everything it needs; ``missing`` is what this load did not find.
+
+        Raises InputError when it is no ELF file.
+        """
+        root = self._read(Path(os.path.abspath(path)))
+        missing: list[Unresolved] = []
         self._loaded.setdefault(root.soname or path.name, root)
         queue: list[tuple[Dynamic, tuple[Dynamic, ...]]] = [(root, ())]
         while queue and len(self._loaded) < _MAX_OBJECTS:
@@ -84,24 +100,24 @@ class Loader:
                     continue
                 found = self._find(name, asker, chain)
                 if found is None:
-                    self._missing.append(Unresolved(name, asker.path))
+                    missing.append(Unresolved(name, asker.path))
                     continue
                 self._loaded[name] = found
                 queue.append((found, (asker, *chain)))
-        return Closure(dict(self._loaded), tuple(self._missing))
+        return Closure(dict(self._loaded), tuple(missing))
 
     def _find(self, name: str, asker: Dynamic, chain: tuple[Dynamic, ...]) -> Dynamic | None:
-        if "/" in name:
-            return self._open(Path(name))
+        places = [Path(name)] if "/" in name else self._places(name, asker, chain)
+        return next((found for place in places if (found := self._open(place, asker.machine))),
+                    None)
+
+    def _places(self, name: str, asker: Dynamic, chain: tuple[Dynamic, ...]) -> Iterator[Path]:
         for folder in self._folders(asker, chain):
-            if found := self._open(Path(folder) / name):
-                return found
-        if name in self._cache and (found := self._open(self._cache[name])):
-            return found
+            yield Path(folder, name)
+        if name in self._cache:
+            yield self._cache[name]
         for folder in _DEFAULTS:
-            if found := self._open(Path(folder) / name):
-                return found
-        return None
+            yield Path(folder, name)
 
     def _folders(self, asker: Dynamic, chain: tuple[Dynamic, ...]) -> Iterable[str]:
         if not asker.runpath:
@@ -111,16 +127,16 @@ class Loader:
         yield from self._library_path
         yield from (_expand(p, asker.path) for p in asker.runpath)
 
-    @staticmethod
-    def _open(path: Path) -> Dynamic | None:
+    def _open(self, path: Path, machine: int) -> Dynamic | None:
         if not path.is_file():
             return None
         try:
-            return read_dynamic(path.resolve())
+            found = self._read(path)
         except PatcherError:
-            return None  # the loader skips what is no library of this kind
+            return None  # the loader passes over what is no library of this kind
+        return found if found.machine == machine else None
 
 
 def _expand(folder: str, owner: Path) -> str:
-    origin = str(owner.resolve().parent)
+    origin = str(owner.parent)
     return os.path.normpath(folder.replace("$ORIGIN", origin).replace("${ORIGIN}", origin))

@@ -37,10 +37,15 @@ def bodies(cubin: Path) -> Iterator[tuple[str, Body]]:
     Raises InputError when it is not an ELF file or is damaged.
     """
     with ElfFile(cubin) as elf:
-        for section in elf.sections:
-            if section.name.startswith(_TEXT):
-                code = elf.read(section.offset, min(section.size, _MAX_IDLE))
-                yield section.name[len(_TEXT):], _judge(code, section.size)
+        yield from ((name, body) for name, body, _ in kernels(elf))
+
+
+def kernels(elf: ElfFile) -> Iterator[tuple[str, Body, int]]:
+    """Every code section of an open cubin, with its size in bytes."""
+    for section in elf.sections:
+        if section.name.startswith(_TEXT):
+            code = elf.read(section.offset, min(section.size, _MAX_IDLE))
+            yield section.name[len(_TEXT):], _judge(code, section.size), section.size
 
 
 def _judge(code: bytes, size: int) -> Body:

@@ -1,7 +1,7 @@
 """The variables that decide where a server's caches are: ours, or those of that server.
 
-Only HOME and the variables named in the atlas are ever taken; the rest of a
-process's environment holds secrets and is dropped while it is read.
+Only HOME, the variables named in the atlas and those a caller names are ever taken; the
+rest of a process's environment holds secrets and is dropped while it is read.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 
 from patcher.caches.registry import variables
@@ -20,42 +20,43 @@ _UNIT_FOLDERS = ("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/s
 _MAX_BYTES = 4 << 20
 
 
-def own(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def own(environ: Mapping[str, str] | None = None, also: Set[str] = frozenset()) -> dict[str, str]:
     """Our own variables; HOME and USER come from the user database when unset."""
-    chosen = _chosen((os.environ if environ is None else environ).items())
+    chosen = _chosen((os.environ if environ is None else environ).items(), variables() | also)
     return _completed(chosen, os.getuid())
 
 
-def read_environ(origin: str | None) -> dict[str, str]:
+def read_environ(origin: str | None, also: Set[str] = frozenset()) -> dict[str, str]:
     """The variables named by ``--env-from pid:N|unit:NAME|file:PATH``, or our own for None.
 
+    ``also`` are names beside those of the atlas that the caller has a use for.
     Raises UsageError for another spelling, InputError when it cannot be read.
     """
     if origin is None:
-        return own()
+        return own(also=also)
     kind, _, name = origin.partition(":")
     if not name or kind not in _READERS:
         raise UsageError(f"not an origin of variables: {origin!r}",
                          next_step="write pid:N, unit:NAME or file:PATH")
-    return _READERS[kind](name)
+    return _READERS[kind](name, variables() | also)
 
 
-def _of_process(pid: str) -> dict[str, str]:
+def _of_process(pid: str, names: Set[str]) -> dict[str, str]:
     if not pid.isdecimal():
         raise UsageError(f"not a process id: {pid!r}", next_step="write pid:1234")
     place = f"/proc/{pid}/environ"
     pairs = (item.partition(b"=") for item in _read(place).split(b"\0"))
     # names are compared before anything is decoded or kept
-    wanted = {name.encode() for name in variables()}
+    wanted = {name.encode() for name in names}
     chosen = {os.fsdecode(k): os.fsdecode(v) for k, _, v in pairs if k in wanted}
     return _completed(chosen, os.stat(f"/proc/{pid}").st_uid)
 
 
-def _of_file(path: str) -> dict[str, str]:
-    return _completed(_chosen(_assignments(_text(path))), os.getuid())
+def _of_file(path: str, names: Set[str]) -> dict[str, str]:
+    return _completed(_chosen(_assignments(_text(path)), names), os.getuid())
 
 
-def _of_unit(name: str) -> dict[str, str]:
+def _of_unit(name: str, names: Set[str]) -> dict[str, str]:
     if "/" in name:
         raise UsageError(f"not a unit name: {name!r}", next_step="write unit:NAME or file:PATH")
     unit = name if "." in name else f"{name}.service"
@@ -65,11 +66,11 @@ def _of_unit(name: str) -> dict[str, str]:
         for key, value in _settings(_text(path)):
             if key == "Environment":
                 # an empty assignment resets the list, as in systemd
-                chosen = chosen | _chosen(_words(value)) if value else {}
+                chosen = chosen | _chosen(_words(value), names) if value else {}
             elif key == "EnvironmentFile" and value:
                 source = value.removeprefix("-")
                 if not value.startswith("-") or os.path.exists(source):
-                    chosen |= _chosen(_assignments(_text(source)))
+                    chosen |= _chosen(_assignments(_text(source)), names)
             elif key == "User" and value:
                 user = value
     try:
@@ -120,8 +121,8 @@ def _split(value: str) -> list[str]:
         return [value]  # an unbalanced quote: the shell would refuse the line, systemd keeps it
 
 
-def _chosen(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    return {key: value for key, value in pairs if key in variables()}
+def _chosen(pairs: Iterable[tuple[str, str]], names: Set[str]) -> dict[str, str]:
+    return {key: value for key, value in pairs if key in names}
 
 
 def _completed(chosen: dict[str, str], uid: int) -> dict[str, str]:

@@ -57,6 +57,14 @@ VERBS: dict[str, Verb] = {
         "patcher.commands.verify:command",
         "Prove with the compiler that what a patchset opens is not hollow.",
     ),
+    "doctor": Verb(
+        "patcher.commands.doctor:command",
+        "Examine toolkits, headers, ABI and prebuilt code around the gates.",
+    ),
+    "abi": Verb(
+        "patcher.commands.abi:command",
+        "Say which torch a library was built for, and what it misses.",
+    ),
     "patchsets": Verb(
         "patcher.commands.patchsets:command",
         "List the shipped patchsets with groups, risk, proof and fit.",

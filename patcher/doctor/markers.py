@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patcher.toolchain.find import tool_version
 from patcher.toolchain.model import Toolkit
 
 _CUDART = re.compile(r"#\s*define\s+CUDART_VERSION\s+(\d+)")
@@ -24,7 +25,7 @@ class Parts:
     """``major.minor`` of each part, None when it is absent or does not say.
 
     ``launch_arity`` is the number of parameters of ``__cudaLaunch`` in the crt
-    headers (2 up to CUDA 13.0, 1 from 13.2 on, measured on the wheels).
+    headers, which the code that nvcc and cicc write must agree with.
     """
 
     nvcc: str | None
@@ -35,28 +36,41 @@ class Parts:
     launch_arity: int | None
 
 
+# Measured on the wheels of nvidia-cuda-crt: 13.0.88, 13.2.78, 13.5.37.
+LAUNCH_ARITY = {"13.0": 2, "13.2": 1, "13.5": 1}
+
+
 def read_parts(toolkit: Toolkit, site_packages: Sequence[Path]) -> Parts:
-    """Read the markers of one toolkit; wheels' metadata only where the tree is made of wheels."""
+    """Read the markers of one toolkit: nvcc's and cicc's own text, macros of the headers.
+
+    The crt headers name no release: there the wheel's metadata counts, where the
+    tree is made of wheels.
+    """
     root = toolkit.path
     includes = [Path(f) for f in toolkit.include]
     sites = [s for s in site_packages if root and _inside(root, s)]
     return Parts(
-        nvcc=_minor(toolkit.tool) or _dist(sites, "nvidia_cuda_nvcc"),
+        nvcc=_minor(toolkit.tool),
         crt=_dist(sites, "nvidia_cuda_crt"),
-        nvvm=_dist(sites, "nvidia_nvvm"),
+        nvvm=_minor(tool_version(root / "nvvm" / "bin" / "cicc")) if root else None,
         runtime=_cudart(includes),
         cccl=cccl_version(includes),
         launch_arity=_arity(includes),
     )
 
 
-def cccl_version(includes: Sequence[Path]) -> int | None:
+def cccl_version(includes: Sequence[Path], markers: Sequence[str] = CCCL_MARKERS) -> int | None:
     """CCCL_VERSION (3002000 is 3.2.0) of the first CCCL on these folders."""
     for folder in includes:
-        for marker in CCCL_MARKERS:
+        for marker in markers:
             if found := _search(_CCCL, folder / marker):
                 return int(found)
     return None
+
+
+def dotted(version: int) -> str:
+    """A CCCL_VERSION as people write it."""
+    return f"{version // 1000000}.{version // 1000 % 1000}.{version % 1000}"
 
 
 def _cudart(includes: Sequence[Path]) -> str | None:

@@ -6,17 +6,23 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from patcher.arch import Target
+from patcher.doctor.libraries import Libraries
+from patcher.package.metadata import normalise
 from patcher.package.model import Environment
 from patcher.toolchain.model import Toolkit
 
 
 class Status(str, Enum):
-    OK = "ok"
-    WARNING = "warning"
+    """How grave a result is; the order is that of a report."""
+
     ERROR = "error"
+    WARNING = "warning"
+    OK = "ok"
     SKIPPED = "skipped"
 
 
@@ -38,21 +44,39 @@ class Result:
     evidence: tuple[str, ...] = ()
     repair: Repair = field(default_factory=Repair)
 
+    def public(self) -> dict[str, Any]:
+        """The row of ``--format json``."""
+        return {"id": self.id, "status": self.status.value, "summary": self.summary,
+                "evidence": list(self.evidence),
+                "repair": {"patchset": self.repair.patchset,
+                           "commands": list(self.repair.commands)}}
+
 
 @dataclass(frozen=True, slots=True)
+class Metadata:
+    """A distribution by its metadata folder ``NAME-VERSION.dist-info``."""
+
+    name: str
+    version: str
+    folder: Path
+
+
+@dataclass(frozen=True)
 class Surroundings:
     """The machine and environment under examination; nothing of it is imported or run.
 
     ``toolkits`` are all that were found, the one that builds would use first;
-    ``packages`` the import names asked about, empty for whatever is installed;
-    ``variables`` the environment variables of the server.
+    ``targets`` what the GPUs are built for; ``packages`` the import names asked
+    about, empty for whatever is installed; ``variables`` those of the server;
+    ``gpus`` what told of each GPU, empty when there is none.
     """
 
     environment: Environment
     toolkits: tuple[Toolkit, ...]
-    target: Target
+    targets: tuple[Target, ...]
     variables: Mapping[str, str]
     packages: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
 
     def installed(self, import_name: str) -> Path | None:
         """The folder of an import package, if it is installed and wanted."""
@@ -67,13 +91,25 @@ class Surroundings:
                 return site / import_name
         return None
 
+    @cached_property
+    def distributions(self) -> Mapping[str, Metadata]:
+        """What is installed, by normalised name; the first on the search path wins."""
+        found: dict[str, Metadata] = {}
+        for site in self.environment.site_packages:
+            for folder in sorted(site.glob("*.dist-info")):
+                name, _, version = folder.name.removesuffix(".dist-info").rpartition("-")
+                found.setdefault(normalise(name), Metadata(normalise(name), version, folder))
+        return found
+
+    @cached_property
+    def libraries(self) -> Libraries:
+        """The shared objects of what is installed or asked about."""
+        return Libraries(self.environment.site_packages, self.packages)
+
     def version_of(self, distribution: str) -> str | None:
         """A distribution's version from the name of its metadata folder."""
-        stem = distribution.replace("-", "_")
-        for site in self.environment.site_packages:
-            for folder in sorted(site.glob(f"{stem}-*.dist-info")):
-                return folder.name.removesuffix(".dist-info").rpartition("-")[2]
-        return None
+        found = self.distributions.get(normalise(distribution))
+        return found.version if found else None
 
     def which(self, tool: str) -> str | None:
         """A program on the server's PATH."""

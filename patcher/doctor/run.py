@@ -4,35 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from patcher.doctor.checks.abi import needed_libraries, torch_abi
-from patcher.doctor.checks.archlist import arch_lists
-from patcher.doctor.checks.fatbin import gpu_code_of_extensions
-from patcher.doctor.checks.headers import toolkit_headers
-from patcher.doctor.checks.host import host_compiler, python_headers
+from patcher.doctor.checks.abi import torch_abi
+from patcher.doctor.checks.archlist import arch_lists, mixed_gpus
+from patcher.doctor.checks.caches import writable_caches
+from patcher.doctor.checks.fatbin import gpu_code_of_extensions, stub_kernels
+from patcher.doctor.checks.flashinfer import built_modules, version_triple
+from patcher.doctor.checks.headers import mixed_cccl, toolkit_headers
+from patcher.doctor.checks.host import build_tools, host_compiler, python_headers
 from patcher.doctor.checks.links import driver_library, link_libraries
+from patcher.doctor.checks.loading import needed_libraries
 from patcher.doctor.checks.skew import version_skew
+from patcher.doctor.checks.triton import driver_for_triton, triton_ptxas
 from patcher.doctor.model import Check, Result, Status, Surroundings
 from patcher.errors import PatcherError
 
 CHECKS: tuple[Check, ...] = (
     version_skew,
     toolkit_headers,
+    mixed_cccl,
     link_libraries,
     driver_library,
+    build_tools,
     host_compiler,
     python_headers,
     arch_lists,
+    mixed_gpus,
     torch_abi,
     needed_libraries,
     gpu_code_of_extensions,
+    stub_kernels,
+    triton_ptxas,
+    driver_for_triton,
+    version_triple,
+    built_modules,
+    writable_caches,
 )
-_ORDER = {Status.ERROR: 0, Status.WARNING: 1, Status.OK: 2, Status.SKIPPED: 3}
+_ORDER = list(Status)
 
 
 def examine(surroundings: Surroundings, checks: Sequence[Check] = CHECKS) -> list[Result]:
-    """All results, the worst first."""
-    results = [result for check in checks for result in _run(check, surroundings)]
-    return sorted(dict.fromkeys(results), key=lambda r: (_ORDER[r.status], r.id, r.summary))
+    """What every check says; one that cannot work says so, and the rest goes on."""
+    return [result for check in checks for result in _run(check, surroundings)]
+
+
+def ordered(results: Iterable[Result]) -> list[Result]:
+    """The worst first, each once."""
+    return sorted(dict.fromkeys(results), key=lambda r: (_ORDER.index(r.status), r.id, r.summary))
 
 
 def _run(check: Check, surroundings: Surroundings) -> Iterable[Result]:

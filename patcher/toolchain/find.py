@@ -6,7 +6,7 @@ import mmap
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from patcher.errors import InputError, UsageError
@@ -23,7 +23,8 @@ _TOOL = re.compile(rb"release \d+\.\d+, V(\d+\.\d+\.\d+)")
 _WRAPPED = re.compile(rb"(/[\w./+-]*/nvcc)\b")
 _SHARED = re.compile(r"cu\d+$")
 _WRAPPER_BYTES = 8192
-__all__ = ["DEFAULT_VERSION", "HostCompiler", "Toolkit", "find_toolkit", "toolkit_at"]
+__all__ = ["DEFAULT_VERSION", "HostCompiler", "Toolkit", "find_toolkit", "find_toolkits",
+           "toolkit_at"]
 
 
 def find_toolkit(spec: str | None = None, environment: Environment | None = None, *,
@@ -54,6 +55,28 @@ def find_toolkit(spec: str | None = None, environment: Environment | None = None
                     reason=f"no toolkit found: CUDA {DEFAULT_VERSION} is assumed")
 
 
+def find_toolkits(spec: str | None = None, environment: Environment | None = None, *,
+                  environ: Mapping[str, str] | None = None) -> list[Toolkit]:
+    """Every toolkit that is there, the one that builds would use first; for a spec that alone.
+
+    ``environ`` are the variables of the server. Raises as ``find_toolkit`` does.
+    """
+    if spec:
+        return [find_toolkit(spec, environment)]
+    found: dict[str, Toolkit] = {}
+    for reason, root in _candidates(environment, environ):
+        place = os.path.realpath(root)
+        if place not in found and (toolkit := toolkit_at(root, reason, platform_of(root))):
+            found[place] = toolkit
+    return list(found.values())
+
+
+def platform_of(root: Path) -> str:
+    """The platform a toolkit is for: its only target folder's, else this machine's."""
+    present = [name for name, folder in _FOLDERS.items() if (root / "targets" / folder).is_dir()]
+    return present[0] if len(present) == 1 else machine_platform()
+
+
 def _by_version(spec: str, environment: Environment | None, where: str) -> Toolkit:
     wanted = ".".join((spec + ".0").split(".")[:2])
     for reason, root in _candidates(environment):
@@ -74,7 +97,7 @@ def toolkit_at(root: Path, reason: str, where: str) -> Toolkit | None:
     include = _include(root, where)
     if not nvcc.is_file() and not (include / "cuda.h").is_file():
         return None
-    tool = _tool_version(nvcc)
+    tool = tool_version(nvcc)
     headers = _header_version(include) or _json_version(root)
     version = headers or ".".join(tool.split(".")[:2])
     if not version:
@@ -129,22 +152,25 @@ def _json_version(root: Path) -> str:
     return match[1].decode() if match else ""
 
 
-def _tool_version(nvcc: Path) -> str:
-    """nvcc's full version from the text in its binary; it is not run."""
+def tool_version(tool: Path) -> str:
+    """The full version (``13.0.88``) in the text of nvcc or cicc, "" without; it is not run."""
     try:
-        with open(nvcc, "rb") as handle, mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ) as data:
+        with open(tool, "rb") as handle, mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ) as data:
             match = _TOOL.search(data)
             return match[1].decode() if match else ""
     except (OSError, ValueError):
         return ""
 
 
-def _candidates(environment: Environment | None) -> Iterator[tuple[str, Path]]:
+def _candidates(environment: Environment | None,
+                environ: Mapping[str, str] | None = None) -> Iterator[tuple[str, Path]]:
     """Where a toolkit may be, in the order builds look, each with the reason to say."""
+    variables = os.environ if environ is None else environ
     for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if value := os.environ.get(variable):
+        if value := variables.get(variable):
             yield f"{variable}={value}", Path(value)
-    if (found := shutil.which("nvcc")) and (root := _root_of(Path(found))):
+    found = shutil.which("nvcc", path=variables.get("PATH"))
+    if found and (root := _root_of(Path(found))):
         yield f"nvcc on PATH ({found})", root
     yield "the usual place", Path("/usr/local/cuda")
     newest = sorted(Path("/usr/local").glob("cuda-*"), key=_by_number, reverse=True)
@@ -153,7 +179,7 @@ def _candidates(environment: Environment | None) -> Iterator[tuple[str, Path]]:
     for site in environment.site_packages if environment else ():
         yield from _wheels(site)
     conda = environment.prefix if environment and environment.prefix else None
-    for prefix in _distinct([conda, os.environ.get("CONDA_PREFIX")]):
+    for prefix in _distinct([conda, variables.get("CONDA_PREFIX")]):
         yield "conda", prefix
 
 

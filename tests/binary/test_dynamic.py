@@ -105,3 +105,31 @@ def test_signatures() -> None:
     assert split_signature("a::b<c(int)>(d<e, f>, g)") == ("a::b<c(int)>", ("d<e, f>", "g"))
     assert split_signature("a::x") == ("a::x", ())
     assert describe_difference(("int",), ("int", "bool")) == "one more parameter provided: bool"
+
+
+def test_origin_is_where_the_object_was_found(tmp_path: Path) -> None:
+    """A link's own folder counts, as dlopen shows."""
+    for folder in ("deep", "real", "other/place"):
+        (tmp_path / folder).mkdir(parents=True)
+    build(tmp_path / "deep", "base", "int base() { return 1; }")
+    user = build(tmp_path / "real", "user", "int base(); int f() { return base(); }",
+                 f"-L{tmp_path / 'deep'}", "-lbase",
+                 "-Wl,--enable-new-dtags,-rpath,$ORIGIN/../deep")
+    link = tmp_path / "other" / "place" / "libuser.so"
+    link.symlink_to(user)
+    for path, lost in ((user, []), (link, ["libbase.so"])):
+        assert [m.name for m in Loader().load(path).missing] == lost
+        opened = subprocess.run([sys.executable, "-c", f"import ctypes; ctypes.CDLL({str(path)!r})"],
+                                capture_output=True, text=True)
+        assert ("libbase.so: cannot open" in opened.stderr) == bool(lost)
+
+
+def test_a_process_keeps_what_it_loaded_and_its_fork_goes_its_own_way(tmp_path: Path) -> None:
+    build(tmp_path, "base", "int base() { return 1; }")
+    user = build(tmp_path, "user", "int base(); int f() { return base(); }", f"-L{tmp_path}",
+                 "-lbase")
+    first = Loader()
+    second = first.fork()
+    second.load(tmp_path / "libbase.so")
+    assert second.load(user).missing == ()
+    assert [m.name for m in first.load(user).missing] == ["libbase.so"]

@@ -15,6 +15,7 @@ WRITERS = {
     "patcher.state": "the state home",
     "patcher.caches": "JIT caches",
     "patcher.cuda.store": "what a scan remembers; the library stands alone",
+    "patcher.doctor.learn": "symbols of torch releases that a user taught it",
     "patcher.verify": "shadow trees and the verdict store, outside of any target",
     "patcher.commands.options": "the file named by -o",
 }

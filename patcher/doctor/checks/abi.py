@@ -1,113 +1,71 @@
-"""Extensions built against another torch, and libraries the loader will not find."""
+"""Extensions that were built against another torch than the one installed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 
-from patcher.binary.abi import MissingSymbol, missing_symbols
-from patcher.binary.dynamic import Dynamic, read_dynamic
-from patcher.binary.loader import Loader, ld_cache
+from patcher.binary.abi import MissingSymbol
+from patcher.doctor.fit import LibraryFit, common_releases, judge, minor, releases_for
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.errors import PatcherError
 
-EXTENSIONS = ("sgl_kernel", "vllm", "xformers", "flash_attn", "transformer_engine", "deep_gemm")
-_DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1")
+_SHOWN = 4
 
 
 def torch_abi(surroundings: Surroundings) -> Iterable[Result]:
     """Symbols each extension asks of torch against what the installed torch exports."""
-    torch = surroundings.anywhere("torch")
-    providers = list(_libraries(torch / "lib")) if torch else []
-    for name in EXTENSIONS:
-        folder = surroundings.installed(name)
-        if folder is None:
-            continue
-        if not providers:
-            yield Result(f"abi-{name}", Status.SKIPPED, f"{name}: there is no torch to compare with")
-            continue
-        yield from _compare(name, folder, providers, surroundings)
-
-
-def _compare(
-    name: str, folder: Path, providers: list[Dynamic], surroundings: Surroundings
-) -> Iterator[Result]:
-    clean = True
-    for path in shared_objects(folder):
-        try:
-            lost = missing_symbols(read_dynamic(path), providers)
-        except PatcherError as error:
-            yield Result(f"abi-{name}", Status.WARNING, f"cannot be checked: {error}")
-            continue
-        if not lost:
-            continue
-        clean = False
-        version = surroundings.version_of("torch") or "an unknown version"
-        yield Result(
-            f"abi-{name}", Status.ERROR,
-            f"{path.relative_to(folder.parent)} was built for another torch than {version}: "
-            f"{len(lost)} symbols are missing",
-            (*(_shown(m) for m in lost[:6]),
-             f"expect: ImportError: undefined symbol: {lost[0].symbol}"),
-            Repair(commands=(f"sm-patch abi {name}",)),
-        )
-    if clean:
-        yield Result(f"abi-{name}", Status.OK, f"{name}: every torch symbol it needs is there")
-
-
-def _shown(lost: MissingSymbol) -> str:
-    return f"{lost.readable} ({lost.difference})" if lost.difference else lost.readable
-
-
-def needed_libraries(surroundings: Surroundings) -> Iterable[Result]:
-    """DT_NEEDED as the loader resolves it after ``import torch``."""
-    torch = surroundings.anywhere("torch")
-    path = tuple((surroundings.variables.get("LD_LIBRARY_PATH") or "").split(":"))
-    cache = ld_cache()
-    preloaded = [torch / "lib" / "libtorch_python.so"] if torch else []
-    for name in EXTENSIONS:
-        folder = surroundings.installed(name)
-        for library in shared_objects(folder) if folder else ():
+    libraries = surroundings.libraries
+    for name, paths in libraries.extensions.items():
+        fits: list[LibraryFit] = []
+        for path in paths:
             try:
-                loader = Loader(path, cache, [p for p in preloaded if p.is_file()])
-                missing = [m for m in loader.load(library).missing if m.name not in _DRIVER]
-            except PatcherError:
-                continue  # reported by the ABI check
-            for lost in missing:
-                yield _not_found(lost.name, lost.asker, surroundings)
+                if libraries.needs_torch(path):
+                    fits.append(judge(libraries.dynamic(path), libraries.providers))
+            except PatcherError as error:
+                yield Result(f"abi-{name}", Status.WARNING, f"{path.name} cannot be read: "
+                             f"{error.what}", (str(path), "truncated, or still being installed"),
+                             Repair(commands=(f"pip install --force-reinstall --no-deps {name}",)))
+        if fits:
+            yield from _of_package(name, fits, surroundings)
 
 
-def _not_found(name: str, asker: Path, surroundings: Surroundings) -> Result:
-    stem, _, major = name.partition(".so.")
-    present = [
-        p for site in surroundings.environment.site_packages
-        for pattern in ("nvidia/*/lib", "torch/lib") for p in site.glob(f"{pattern}/{stem}.so*")
-    ]
-    evidence = (f"needed by {asker}",
-                f"expect: ImportError: {name}: cannot open shared object file")
-    if exact := next((p for p in present if p.name == name), None):
-        return Result(
-            "loader", Status.ERROR, f"{name} is installed but the loader will not find it",
-            (*evidence, f"it is {exact}"),
-            Repair(commands=(f"export LD_LIBRARY_PATH={exact.parent}:$LD_LIBRARY_PATH",)))
-    if present:
-        return Result(
-            "loader", Status.ERROR,
-            f"{name} is needed but only {present[0].name} is installed: the wheel was built for "
-            f"CUDA {major}", (*evidence, f"found {present[0]}"),
-            Repair(commands=(("install the wheel built for this CUDA major version; a symlink "
-                             "between major versions crashes later"),)))
-    return Result("loader", Status.WARNING, f"{name} is not on this machine", evidence)
+def _of_package(name: str, fits: Sequence[LibraryFit],
+                surroundings: Surroundings) -> Iterator[Result]:
+    torch = surroundings.version_of("torch") or "of an unknown version"
+    if not surroundings.libraries.providers:
+        yield Result(f"abi-{name}", Status.SKIPPED, f"{name}: there is no torch to compare with")
+        return
+    broken = [fit for fit in fits if fit.missing]
+    if not broken:
+        yield Result(f"abi-{name}", Status.OK, f"{name} has all it asks of torch {torch}")
+        return
+    site = next(s for s in surroundings.environment.site_packages
+                if s in broken[0].path.parents)
+    lost = {symbol.symbol: symbol for fit in broken for symbol in fit.missing or ()}
+    built = common_releases(fits)
+    built_for = f" for torch {' or '.join(dict.fromkeys(map(minor, built)))}" if built else ""
+    yield Result(
+        f"abi-{name}", Status.ERROR,
+        f"{name} was built{built_for or ' for another torch'}, installed is {torch}: "
+        f"{len(lost)} of its symbols are missing",
+        (*(shown(symbol) for symbol in list(lost.values())[:_SHOWN]),
+         *(f"in {fit.path.relative_to(site)}" for fit in broken[:_SHOWN]),
+         f"expect: ImportError: undefined symbol: {next(iter(lost))}"),
+        Repair(commands=ways_out(name, built, torch)),
+    )
 
 
-def shared_objects(folder: Path) -> list[Path]:
-    """The libraries of a package, links that leave it excluded."""
-    return sorted(p for p in folder.rglob("*.so") if p.is_file() and not p.is_symlink())
+def shown(symbol: MissingSymbol) -> str:
+    """A missing symbol in words, with how its look-alike differs."""
+    return f"{symbol.readable}: {symbol.difference}" if symbol.difference else symbol.readable
 
 
-def _libraries(folder: Path) -> Iterator[Dynamic]:
-    for path in sorted(folder.glob("*.so")):
-        try:
-            yield read_dynamic(path)
-        except PatcherError:
-            continue
+def ways_out(name: str, built_for: Sequence[str], torch: str) -> tuple[str, ...]:
+    """Commands that end a mismatch, least effort first."""
+    distribution = name.replace("_", "-")
+    ways = [f"pip install '{distribution}=={version}'"
+            for version in releases_for(distribution, torch)[:1]]
+    if built_for:
+        ways.append(f"pip install 'torch=={minor(built_for[-1])}.*'")
+    ways.append(f"pip install --no-binary {distribution} --no-build-isolation {distribution}")
+    return tuple(ways)

@@ -2,38 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from patcher.binary.fatbin import covers, gpu_code, targets_of
-from patcher.doctor.checks.abi import EXTENSIONS, shared_objects
+from patcher.arch import Target
+from patcher.binary.demangle import demangle
+from patcher.binary.fatbin import FatBinary, fat_binaries, loaded
+from patcher.binary.stubs import Stub, stubs
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.errors import PatcherError
 
+_SHOWN = 6
+
 
 def gpu_code_of_extensions(surroundings: Surroundings) -> Iterable[Result]:
-    """Each extension library with GPU code: is any of it usable for the target?"""
-    for name in (*EXTENSIONS, "flashinfer_jit_cache"):
-        folder = surroundings.installed(name)
-        for path in shared_objects(folder) if folder else ():
-            shown = path.relative_to(folder.parent) if folder else path
+    """Each extension library with GPU code: how much of it is usable for each target?"""
+    for name, paths in surroundings.libraries.extensions.items():
+        held: dict[Path, Sequence[FatBinary]] = {}
+        for path in paths:
             try:
-                codes = gpu_code(path)
+                if binaries := fat_binaries(path):
+                    held[path] = binaries
             except PatcherError as error:
-                yield Result(f"gpu-code-{name}", Status.WARNING, f"cannot be read: {error}")
-                continue
-            if not codes:
-                continue
-            held = ", ".join(sorted(str(code) for code in codes))
-            if covers(codes, surroundings.target):
-                yield Result(f"gpu-code-{name}", Status.OK,
-                             f"{shown} has code for {surroundings.target}", (held,))
-            else:
+                yield Result(f"gpu-code-{name}", Status.WARNING,
+                             f"the GPU code of {path.name} cannot be read: {error.what}",
+                             (str(path),))
+        if held:
+            yield from _of_package(name, held, surroundings)
+
+
+def _of_package(name: str, held: dict[Path, Sequence[FatBinary]],
+                surroundings: Surroundings) -> Iterator[Result]:
+    for target in surroundings.targets:
+        rows = [_Row.of(path, binaries, target) for path, binaries in held.items()]
+        bad = [row for row in rows if row.usable < row.total]
+        capability = target.capability
+        identity = f"gpu-code-{name}"
+        if not bad:
+            yield Result(identity, Status.OK, f"{name} has code for {capability} in all of its "
+                         f"{len(rows)} libraries", tuple(row.shown for row in rows[:_SHOWN]))
+            continue
+        dead = [row for row in rows if not row.usable]
+        summary = (f"{name} has no code for {capability}" if len(dead) == len(rows) else
+                   f"{len(dead)} of {len(rows)} libraries of {name} have no code for {capability}"
+                   if dead else f"some kernels of {name} have no code for {capability}")
+        yield Result(
+            identity, Status.ERROR if len(dead) == len(rows) else Status.WARNING, summary,
+            (*(row.shown for row in sorted(bad, key=lambda r: (r.usable > 0, r.path))[:_SHOWN]),
+             ("expect, where they are used: CUDA error: no kernel image is available for execution "
+             "on the device")),
+            Repair(commands=(
+                (f"use a backend that compiles at run time, or build {name} from source with "
+                f"TORCH_CUDA_ARCH_LIST={capability}a"),)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One library: how many of its fat binaries a device can use, and what all of them hold."""
+
+    path: Path
+    usable: int
+    total: int
+    translated: int  # usable ones that have only PTX, which the driver compiles at first use
+    codes: str
+
+    @classmethod
+    def of(cls, path: Path, binaries: Sequence[FatBinary], target: Target) -> _Row:
+        entries = [entry for binary in binaries if (entry := loaded(binary, target))]
+        codes = sorted({entry.code for binary in binaries for entry in binary})
+        return cls(path, len(entries), len(binaries), sum(e.code.ptx for e in entries),
+                   " ".join(map(str, codes)))
+
+    @property
+    def shown(self) -> str:
+        ptx = f" ({self.translated} from PTX: a slow first start)" if self.translated else ""
+        return f"{self.path.name}: {self.usable} of {self.total} usable{ptx}; holds {self.codes}"
+
+
+def stub_kernels(surroundings: Surroundings) -> Iterable[Result]:
+    """Kernels that are stubs for a target and real for others, where they can be measured."""
+    for name, paths in surroundings.libraries.extensions.items():
+        for target in surroundings.targets:
+            found: list[Stub] = []
+            for path in paths:
+                try:
+                    found += stubs(path, fat_binaries(path), target).found
+                except PatcherError:
+                    continue  # reported above
+            if found:
+                first = found[0]
                 yield Result(
-                    f"gpu-code-{name}", Status.ERROR,
-                    f"{shown} has no code for {surroundings.target.capability}: "
-                    f"only {', '.join(targets_of(codes)) or held}",
-                    (held, ("expect: CUDA error: no kernel image is available for execution on "
-                           "the device")),
-                    Repair(commands=(("source patches cannot change a prebuilt library: build it "
-                                     f"from source for {surroundings.target}, or use a backend "
-                                     "that compiles at run time"),)))
+                    f"stub-kernels-{name}", Status.WARNING,
+                    f"{len(found)} kernels of {name} are stubs on {target.capability}: they "
+                    "return or stop the device at once",
+                    ((f"{demangle(first.kernel)[:200]}: {first.size} bytes, {first.other_size} in "
+                     f"{first.other}"), "the source shuts their bodies out for this target"),
+                    Repair(commands=(f"sm-patch scan {name}",)))

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from patcher.cuda.model import Configuration, Missing, TranslationUnit
-from patcher.doctor.markers import cccl_version
+from patcher.doctor.markers import CCCL_MARKERS, cccl_version, dotted
 from patcher.doctor.model import Repair, Result, Status, Surroundings
+from patcher.package.metadata import parse_record
 from patcher.toolchain.model import Toolkit
 
 # What JIT units of this field include; each stands for the headers behind it.
 PROBES = ("nv/target", "cuda/std/atomic", "cuda_fp16.h", "cooperative_groups.h", "cub/cub.cuh")
-_OWNERS = {"nv": "nvidia-cuda-cccl", "cuda": "nvidia-cuda-cccl", "cub": "nvidia-cuda-cccl",
-           "thrust": "nvidia-cuda-cccl", "curand": "nvidia-curand", "cublas": "nvidia-cublas",
-           "crt": "nvidia-cuda-crt"}
+_CCCL = "nvidia-cuda-cccl"
+_OWNERS = {"nv": _CCCL, "cuda": _CCCL, "cub": _CCCL, "thrust": _CCCL, "crt": "nvidia-cuda-crt"}
+_RUNTIME = "nvidia-cuda-runtime"
+_SHOWN = 6
 
 
 def toolkit_headers(surroundings: Surroundings) -> Iterable[Result]:
     """Walk a probe unit over each toolkit's own folders and name what is not found."""
     for toolkit in surroundings.toolkits:
-        if toolkit.path is None:
+        if toolkit.path is None or toolkit.nvcc is None:
             continue
-        missing = closure_gaps(toolkit, PROBES)
-        if not missing:
+        # a host compiler that is missing has a result of its own; its headers are not CUDA's
+        missing = [m for m in closure_gaps(toolkit, PROBES)
+                   if _is_probe(m) or _inside(m.source, toolkit)] if toolkit.host.include else [
+                   m for m in closure_gaps(toolkit, PROBES) if _owner(m)]
+        if missing:
+            yield _gap(toolkit, missing, surroundings)
+        elif toolkit.host.include:
             yield Result("toolkit-headers", Status.OK, f"{toolkit.path}: the headers are complete")
-            continue
-        yield _gap(toolkit, missing, surroundings)
 
 
 def closure_gaps(toolkit: Toolkit, includes: Iterable[str]) -> tuple[Missing, ...]:
@@ -44,22 +49,39 @@ def closure_gaps(toolkit: Toolkit, includes: Iterable[str]) -> tuple[Missing, ..
     return walker.walk(unit).missing
 
 
-def _gap(toolkit: Toolkit, missing: tuple[Missing, ...], surroundings: Surroundings) -> Result:
+def _is_probe(missing: Missing) -> bool:
+    return missing.source.endswith("probe.cu")
+
+
+def _inside(source: str, toolkit: Toolkit) -> bool:
+    return any(source.startswith(folder) for folder in (*toolkit.include, *toolkit.system))
+
+
+def _owner(missing: Missing) -> str:
+    """The wheel that brings a header; "" when it is none of CUDA's."""
+    first = missing.include.split("/")[0]
+    if "/" in missing.include:
+        return _OWNERS.get(first, "")
+    return _RUNTIME if first.startswith(("cuda", "cooperative", "vector_", "device_")) else ""
+
+
+def _gap(toolkit: Toolkit, missing: list[Missing], surroundings: Surroundings) -> Result:
     first = missing[0]
-    asked_by_us = first.source.endswith("probe.cu")
-    owner = _OWNERS.get(first.include.split("/")[0].split("_")[0].split(".")[0], "")
-    place = "" if asked_by_us else f", needed by {first.source}:{first.line}"
-    evidence = tuple(f"{m.source}:{m.line}: {m.include}: No such file or directory"
-                     for m in missing[:6])
-    partial = cccl_version([Path(f) for f in (*toolkit.include, *toolkit.system)]) is None and (
-        "nv/detail" in first.include)
-    detail = " (a partial copy of CCCL; the whole set is the unit of repair)" if partial else ""
-    release = toolkit.version
-    wheel = f"pip install '{owner}=={release}.*'" if owner else "install the matching CUDA wheel"
-    patchset = "cuda-headers" if owner == "nvidia-cuda-cccl" and _bundled(surroundings) else None
+    owner = _owner(first)
+    place = "" if _is_probe(first) else f", which {first.source}:{first.line} includes"
+    present = cccl_version([Path(f) for f in (*toolkit.include, *toolkit.system)])
+    partial = owner == _CCCL and not present and "/detail/" in first.include
+    detail = ": a partial copy of CCCL, of which only the whole set works" if partial else ""
+    release = toolkit.tool or toolkit.version
+    pin = ".".join(release.split(".")[:2])
+    wheel = f"pip install '{owner}=={pin}.*'" if owner else "install the matching CUDA wheel"
+    patchset = "cuda-headers" if owner == _CCCL and not present and _bundled(surroundings) else None
     return Result(
         "toolkit-headers", Status.ERROR,
-        f"{toolkit.path}: {first.include} is missing{place}{detail}", evidence,
+        f"{toolkit.path}: {first.include} is missing{place}{detail}",
+        (*(f"expect: {m.source}:{m.line}: fatal error: {m.include}: No such file or directory"
+           for m in missing[:_SHOWN]),
+         *((f"a complete CCCL is {_bundled(surroundings)}",) if patchset else ())),
         Repair(patchset, (wheel,)),
     )
 
@@ -69,3 +91,44 @@ def _bundled(surroundings: Surroundings) -> Path | None:
     package = surroundings.anywhere("flashinfer")
     folder = package / "data" / "cccl" if package else None
     return folder if folder and folder.is_dir() else None
+
+
+def mixed_cccl(surroundings: Surroundings) -> Iterable[Result]:
+    """Two CCCLs laid over each other: single headers pass, others do not preprocess."""
+    for toolkit in surroundings.toolkits:
+        if toolkit.path is None:
+            continue
+        versions = {str(Path(folder) / marker): version
+                    for folder in toolkit.include for marker in CCCL_MARKERS
+                    if (version := cccl_version([Path(folder)], (marker,)))}
+        if len(set(versions.values())) > 1:
+            yield _mixed(toolkit, "has two CCCLs on its include path",
+                         tuple(f"{dotted(v)} in {path}" for path, v in versions.items()))
+        strange = list(_strangers(toolkit.path, surroundings))
+        if strange:
+            yield _mixed(toolkit, f"has {len(strange)} files in its CCCL that its wheel did not "
+                         "bring or that changed since", tuple(strange[:_SHOWN]))
+
+
+def _mixed(toolkit: Toolkit, what: str, evidence: tuple[str, ...]) -> Result:
+    return Result(
+        "toolkit-mixed-cccl", Status.ERROR, f"{toolkit.path} {what}",
+        (*evidence, 'expect: error: missing binary operator before token "("'),
+        Repair(commands=(f"rm -r {toolkit.path}/include/cccl",
+                         f"pip install --force-reinstall --no-deps {_CCCL}")))
+
+
+def _strangers(root: Path, surroundings: Surroundings) -> Iterator[str]:
+    """Files of include/cccl that the RECORD of its wheel does not have, or not in that size."""
+    owner = surroundings.distributions.get(_CCCL)
+    folder = root / "include" / "cccl"
+    if owner is None or owner.folder.parent not in root.parents or not folder.is_dir():
+        return
+    try:
+        record = parse_record((owner.folder / "RECORD").read_text("utf-8", "replace"))
+    except OSError:
+        return
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        entry = record.get(path.relative_to(owner.folder.parent).as_posix())
+        if entry is None or entry.size not in (None, path.stat().st_size):
+            yield str(path)

@@ -25,9 +25,7 @@ def _folder(root: Path) -> Path | None:
 def _lib64(root: Path) -> Iterable[Result]:
     if (root / "lib64").exists() or not (root / "lib").is_dir():
         return
-    profile = root / "bin" / "nvcc.profile"
-    searched = "lib$(_TARGET_SIZE_)" in profile.read_text("utf-8", "replace") if (
-        profile.is_file()) else False
+    searched = "lib$(_TARGET_SIZE_)" in _text(root / "bin" / "nvcc.profile")
     who = "nvcc itself and JIT builds search" if searched else "JIT builds search"
     yield Result(
         "toolkit-lib64", Status.ERROR,
@@ -35,6 +33,13 @@ def _lib64(root: Path) -> Iterable[Result]:
         (f"{root}/lib", "expect: ld: cannot find -lcudart, -lcudadevrt or -lcudart_static"),
         Repair("cuda-libraries", (f"ln -s lib {root}/lib64",)),
     )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _cudart(root: Path) -> Iterable[Result]:
@@ -61,21 +66,25 @@ def driver_library(surroundings: Surroundings) -> Iterable[Result]:
     """JIT builds link -lcuda, which a driver or the toolkit's stubs provide."""
     from patcher.binary.loader import ld_cache
 
+    if surroundings.environment.root is not None:
+        return
     cache = ld_cache()
     stubs = [
         folder / "libcuda.so"
         for toolkit in surroundings.toolkits if toolkit.path
         for folder in (toolkit.path / "lib64" / "stubs", toolkit.path / "lib" / "stubs",
-                       toolkit.path / "targets" / f"{toolkit.platform}-linux" / "lib" / "stubs")
+                       *(toolkit.path / "targets").glob("*-linux/lib/stubs"))
     ]
+    driver = cache.get("libcuda.so.1")
     if "libcuda.so" in cache or any(stub.exists() for stub in stubs):
         yield Result("driver-library", Status.OK, "-lcuda can be linked")
-        return
-    driver = cache.get("libcuda.so.1")
-    commands = (f"ln -s {driver} $CUDA_HOME/lib64/stubs/libcuda.so",) if driver else (
-        "build on a machine with the driver, or install the toolkit's stubs",)
-    yield Result(
-        "driver-library", Status.WARNING,
-        "no libcuda.so to link against: JIT builds that pass -lcuda stop at the link step",
-        ("expect: /usr/bin/ld: cannot find -lcuda",), Repair(commands=commands),
-    )
+    elif driver:
+        yield Result(
+            "driver-library", Status.WARNING,
+            f"the driver is {driver}, but there is no libcuda.so to link against",
+            ("expect: /usr/bin/ld: cannot find -lcuda",),
+            Repair(commands=(f"ln -s {driver} {driver.parent}/libcuda.so",)))
+    else:
+        yield Result("driver-library", Status.SKIPPED,
+                     "no driver here: what links -lcuda, as FlashInfer's modules do, can only be "
+                     "built where there is one")

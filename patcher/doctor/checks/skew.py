@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from patcher.doctor.markers import Parts, read_parts
+from patcher.doctor.markers import LAUNCH_ARITY, Parts, dotted, read_parts
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.toolchain.model import Toolkit
 
@@ -28,13 +28,18 @@ def version_skew(surroundings: Surroundings) -> Iterable[Result]:
 
 def _launch(toolkit: Toolkit, parts: Parts) -> Iterable[Result]:
     """The stub that cicc and cudafe++ write calls a macro of the crt headers."""
-    wrong = [name for name in ("crt", "nvvm") if getattr(parts, name) not in (None, parts.nvcc)]
-    if parts.nvcc is None or not wrong:
+    if parts.nvcc is None:
         return
-    names = " and ".join(f"{name} is {getattr(parts, name)}" for name in wrong)
+    wrong = [f"{name} is {version}" for name, version in (("crt", parts.crt), ("nvvm", parts.nvvm))
+             if version not in (None, parts.nvcc)]
+    expected = LAUNCH_ARITY.get(parts.nvcc)
+    if not wrong and expected and parts.launch_arity not in (None, expected):
+        wrong = ["the crt headers are of another release"]
+    if not wrong:
+        return
     yield Result(
         "toolkit-skew-compiler", Status.ERROR,
-        f"{toolkit.path}: nvcc is {parts.nvcc} but {names}: nothing compiles, "
+        f"{toolkit.path}: nvcc is {parts.nvcc}, but {' and '.join(wrong)}: nothing compiles, "
         "not even an empty kernel",
         (_list(parts), f"crt/host_runtime.h: __cudaLaunch takes {parts.launch_arity} parameter(s)",
          ('expect: error: macro "__cudaLaunch" requires 2 arguments, but only 1 given'
@@ -51,7 +56,7 @@ def _runtime(toolkit: Toolkit, parts: Parts) -> Iterable[Result]:
     extra = (f"or compile with -D{_ESCAPE} (this CCCL knows it)",) if escape else ()
     yield Result(
         "toolkit-skew-runtime", Status.ERROR,
-        f"{toolkit.path}: nvcc is {parts.nvcc} but the runtime headers are {parts.runtime}: "
+        f"{toolkit.path}: nvcc is {parts.nvcc}, but the runtime headers are {parts.runtime}: "
         "every include of <cuda/std/...> stops",
         (_list(parts), f"{_CHECKER} compares the two",
          ('expect: #error "CUDA compiler and CUDA toolkit headers are incompatible, '
@@ -76,7 +81,6 @@ def _pins(version: str, *names: str) -> str:
 
 
 def _list(parts: Parts) -> str:
-    cccl = "absent" if parts.cccl is None else (
-        f"{parts.cccl // 1000000}.{parts.cccl // 1000 % 1000}.{parts.cccl % 1000}")
+    cccl = "absent" if parts.cccl is None else dotted(parts.cccl)
     shown = {"nvcc": parts.nvcc, "crt": parts.crt, "nvvm": parts.nvvm, "runtime": parts.runtime}
     return ", ".join(f"{n} {v or 'does not say'}" for n, v in shown.items()) + f", cccl {cccl}"

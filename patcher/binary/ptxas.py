@@ -1,0 +1,35 @@
+"""Which targets a ptxas knows and which release it is, from the text in the file; never run."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from patcher.errors import InputError
+
+_TARGET = re.compile(rb"\bsm_\d{2,3}[af]?\b")
+_RELEASE = re.compile(rb"\bV(\d+\.\d+\.\d+)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Ptxas:
+    """``targets`` are the names that ``ptxas --help`` lists for --gpu-name."""
+
+    path: Path
+    version: str
+    targets: frozenset[str]
+
+
+def read_ptxas(path: Path) -> Ptxas:
+    """Read a ptxas; raises InputError when the file is not there or does not look like one."""
+    try:
+        with open(path, "rb") as handle, mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ) as data:
+            release = _RELEASE.search(data)
+            targets = frozenset(name.decode() for name in _TARGET.findall(data))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read: {error}", where=str(path)) from error
+    if release is None or not targets:
+        raise InputError("not a ptxas", where=str(path))
+    return Ptxas(path, release[1].decode(), targets)

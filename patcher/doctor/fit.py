@@ -1,0 +1,83 @@
+"""Which torch a package's libraries were built for, and what the installed one lacks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import platformdirs
+
+from patcher.binary.abi import TORCH_SYMBOL, MissingSymbol, explain, missing_symbols
+from patcher.binary.dynamic import Dynamic
+from patcher.binary.symbols import Fit, SymbolTable, load
+
+_RELEASES = Path(__file__).parents[1] / "data" / "torch_users.json"
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryFit:
+    """One library: how many names it asks of torch, the known releases that have them all,
+    and what the installed torch lacks (None where there is none)."""
+
+    path: Path
+    asked: int
+    fit: Fit
+    missing: tuple[MissingSymbol, ...] | None
+
+
+def learned_folder() -> Path:
+    """Where ``abi learn`` keeps what it read."""
+    return Path(platformdirs.user_data_dir("sm-patch")) / "torch-symbols"
+
+
+@cache
+def table() -> SymbolTable:
+    """The shipped table with what was learned here; raises InputError when one is damaged."""
+    return load(learned_folder())
+
+
+def judge(library: Dynamic, providers: Sequence[Dynamic]) -> LibraryFit:
+    """Compare one library with the installed torch and with the known releases."""
+    known = table()
+    fit = known.fit(library.undefined)
+    missing = tuple(missing_symbols(library, providers)) if providers else None
+    asked = sum(1 for name in library.undefined if TORCH_SYMBOL.match(name))
+    return LibraryFit(library.path, asked, fit, missing)
+
+
+def common_releases(fits: Iterable[LibraryFit]) -> tuple[str, ...]:
+    """The known releases that suit every library, ascending."""
+    known = table().known
+    chosen = set(known)
+    for each in fits:
+        chosen &= set(each.fit.fitting)
+    return tuple(release for release in known if release in chosen)
+
+
+def lacking_in(fit: Fit, release: str) -> list[MissingSymbol]:
+    """What a known release lacks, with the look-alikes it does have."""
+    known = table()
+    offered = frozenset(name for name in known.names if release in known.exporting(name))
+    return [explain(symbol, offered) for symbol in fit.lacking.get(release, ())]
+
+
+def minor(release: str) -> str:
+    """``2.9`` of ``2.9.1+cu128``: releases of one minor version keep their ABI."""
+    return ".".join(release.split("+")[0].split(".")[:2])
+
+
+def releases_for(distribution: str, torch: str) -> tuple[str, ...]:
+    """Releases of a package that are known to fit a torch release, newest first."""
+    rows: Mapping[str, list[str]] = _releases().get(distribution, {})
+    return tuple(version for version, fitting in rows.items()
+                 if minor(torch) in {minor(release) for release in fitting})
+
+
+@cache
+def _releases() -> dict[str, dict[str, list[str]]]:
+    document = json.loads(_RELEASES.read_text("utf-8"))
+    found: dict[str, dict[str, list[str]]] = document["packages"]
+    return found

@@ -1,0 +1,82 @@
+"""What the doctor found, as text and as JSON: the answer first, the next command last."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from patcher.doctor.model import Result, Status, Surroundings
+
+WIDTH = 80
+
+
+def to_json(results: Sequence[Result]) -> str:
+    """The document of contract ``doctor``, without a final line feed."""
+    return json.dumps({"version": 1, "checks": [result.public() for result in results]},
+                      indent=2, sort_keys=True)
+
+
+def to_text(results: Sequence[Result], surroundings: Surroundings) -> str:
+    """Findings with evidence and repair, then what is well in one paragraph."""
+    bad = [r for r in results if r.status in (Status.ERROR, Status.WARNING)]
+    lines = [_fit(headline(bad, surroundings)), *wrap(_context(surroundings)), ""]
+    for result in bad:
+        lines += [*_finding(result), ""]
+    well = {r.id: r.summary for r in results if r.status is Status.OK}
+    lines += wrap(", ".join(well), "ok: ") if well else []
+    skipped = [r.summary for r in results if r.status is Status.SKIPPED]
+    lines += [line for text in skipped for line in wrap(text, "skipped: ")]
+    lines += ["", *_next(bad, surroundings)]
+    return "\n".join(lines)
+
+
+def headline(bad: Sequence[Result], surroundings: Surroundings) -> str:
+    """The answer in one sentence: how many problems for which target, and the worst of them."""
+    where = ", ".join(target.name for target in surroundings.targets)
+    if not bad:
+        return f"Nothing wrong was found for {where}"
+    counts = {status: sum(r.status is status for r in bad) for status in Status}
+    parts = [f"{counts[s]} {s.value}{'s' if counts[s] > 1 else ''}"
+             for s in (Status.ERROR, Status.WARNING) if counts[s]]
+    return f"{', '.join(parts)} for {where}: {bad[0].summary}"
+
+
+def _context(surroundings: Surroundings) -> str:
+    environment = surroundings.environment
+    cuda = [f"CUDA {t.version} in {t.path}" for t in surroundings.toolkits if t.path]
+    gpus = ", ".join(surroundings.gpus) or "no GPU here"
+    place = environment.root or environment.prefix
+    return "; ".join([f"{place} ({environment.reason})", *(cuda or ["no CUDA toolkit"]), gpus])
+
+
+def _finding(result: Result) -> Iterator[str]:
+    yield from wrap(result.summary, f"{result.status.value.upper()} {result.id}: ", "  ")
+    for line in result.evidence:
+        yield from wrap(line, "    ", "      ")
+    if result.repair.patchset:
+        yield f"  repair: sm-patch apply {result.repair.patchset}"
+    for number, command in enumerate(result.repair.commands):
+        first = number == 0 and not result.repair.patchset
+        yield f"  repair: {command}" if first else f"  or:     {command}"
+
+
+def _next(bad: Sequence[Result], surroundings: Surroundings) -> Iterator[str]:
+    for result in bad:
+        repair = result.repair
+        if repair.patchset or repair.commands:
+            yield "Next: " + (f"sm-patch apply {repair.patchset}" if repair.patchset
+                              else repair.commands[0])
+            return
+    yield f"Next: sm-patch scan {surroundings.packages[0] if surroundings.packages else 'PACKAGE'}"
+
+
+def wrap(text: str, lead: str = "", hang: str | None = None) -> list[str]:
+    """Lines of at most 80 columns; paths and commands are never broken."""
+    return textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent=lead,
+                         subsequent_indent=" " * len(lead) if hang is None else hang,
+                         break_long_words=False, break_on_hyphens=False)
+
+
+def _fit(text: str) -> str:
+    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
