@@ -107,6 +107,11 @@ class Wrapper:
     def run(self): return self._module.second(1)
 def unrelated(): return first(1)
 ''',
+    "flashinfer/__init__.py": "from .a import get_a_module\n",
+    "flashinfer/b.py":
+        "from . import get_a_module\ndef reexported(): return get_a_module().first(1)\n",
+    # another module's function of the same name is not meant
+    "flashinfer/c.py": "def get_a_module(): ...\ndef namesake(): return get_a_module().first(1)\n",
     "a.cu": "".join(
         f"void {name}(int a) {{ }}\nTVM_FFI_DLL_EXPORT_TYPED_FUNC({name}_binding, &ns::{name});\n"
         for name in ("first", "run", "third")),
@@ -123,5 +128,5 @@ def test_shapes_of_getters(tmp_path: Path) -> None:
     assert found == {
         "use_first": ("first_binding",), "use_second": ("run_binding",),
         "use_third": ("third_binding",), "through_private": ("first_binding",),
-        "Wrapper": ("run_binding",),
+        "Wrapper": ("run_binding",), "reexported": ("first_binding",),
     }

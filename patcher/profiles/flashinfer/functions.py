@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from patcher.package.model import Package
 from patcher.profiles.base import JitModule, PublicFunction
 from patcher.profiles.flashinfer.builds import package_sources
+from patcher.profiles.references import Definition, References, called
 
 _EXPORT = re.compile(rb"TVM_FFI_DLL_EXPORT_TYPED_FUNC\(\s*(\w+)\s*,\s*&?([\w:]+)\s*\)")
-_MAX_SOURCE = 4 << 20
+_Key = tuple[str, str]  # the file and name of a definition
 
 
 @dataclass(slots=True)
@@ -36,91 +36,60 @@ class _Getter:
         return set().union(*known)
 
 
-@dataclass(frozen=True, slots=True)
-class _Definition:
-    """A top-level function or class with every name it mentions."""
-
-    path: str
-    node: ast.FunctionDef | ast.ClassDef
-    names: frozenset[str]
-
-    @property
-    def public(self) -> bool:
-        return not self.node.name.startswith(("_", "gen_", "get_"))
-
-
 class FunctionIndex:
-    """The Python side of one package, parsed file by file when a name occurs in it."""
+    """Answers for one package; what was parsed is kept."""
 
     def __init__(self, package: Package) -> None:
         self.package = package
-        self._texts = {path: package.tree.read(path) for path in package_sources(package)}
-        self._definitions: dict[str, list[_Definition]] = {}
+        self._references = References(package.tree, package_sources(package))
 
     def functions_of(self, module: JitModule) -> list[PublicFunction]:
         """The public functions that reach a module, by file and line."""
         exports = _exports(self.package, module)
-        bindings: dict[tuple[str, str], set[str]] = {}
-        users: dict[tuple[str, str], _Definition] = {}
-        getters = self._getters(module.generator.function)
-        wanted = [(name, getter) for name, getter in getters.items()]
-        done = set(getters)
+        found: dict[_Key, tuple[Definition, set[str]]] = {}
+        wanted = list(self._getters((module.generator.path, module.generator.function)).items())
+        done = {key for key, _ in wanted}
         while wanted:
-            name, getter = wanted.pop()
-            for user in self._mentioning(name):
-                used = getter.bindings(_attributes_of(user.node, name))
-                if user.public:
-                    key = (user.path, user.node.name)
-                    users[key] = user
-                    bindings.setdefault(key, set()).update(used)
-                elif user.node.name not in done and not user.node.name.startswith("gen_"):
-                    done.add(user.node.name)
-                    wanted.append((user.node.name, _through(user.node, name, getter, used)))
-        found = []
-        for key, user in sorted(users.items(), key=lambda u: (u[0][0], u[1].node.lineno)):
-            known = sorted(bindings[key] & set(exports))
-            sources = sorted({source for binding in known for source in exports[binding]})
-            found.append(PublicFunction(user.node.name, user.path, user.node.lineno,
-                                        tuple(known), tuple(sources)))
-        return found
+            origin, getter = wanted.pop()
+            for user in self._references.users(*origin):
+                key = (user.path, user.node.name)
+                used = getter.bindings(_attributes_of(user.node, origin[1]))
+                if _is_public(user.node.name):
+                    found.setdefault(key, (user, set()))[1].update(used)
+                elif key not in done and not user.node.name.startswith("gen_"):
+                    done.add(key)
+                    wanted.append((key, _through(user.node, origin[1], getter, used)))
+        return [_public_function(user, names, exports) for user, names in
+                sorted(found.values(), key=lambda item: (item[0].path, item[0].node.lineno))]
 
-    def _mentioning(self, name: str) -> Iterator[_Definition]:
-        """Definitions that mention a name, except the one that bears it."""
-        wanted = name.encode()
-        for path, text in self._texts.items():
-            if wanted in text:
-                if path not in self._definitions:
-                    self._definitions[path] = list(_definitions(path, text))
-                yield from (d for d in self._definitions[path]
-                            if name in d.names and d.node.name != name)
-
-    def _getters(self, generator: str) -> dict[str, _Getter]:
+    def _getters(self, generator: _Key) -> dict[_Key, _Getter]:
         """Functions that build what ``generator`` specifies, through specs of specs too."""
-        found: dict[str, _Getter] = {}
+        found: dict[_Key, _Getter] = {}
         wanted, done = [generator], {generator}
         while wanted:
-            for user in self._mentioning(wanted.pop()):
-                node = user.node
-                if isinstance(node, ast.ClassDef) or node.name in done:
+            for user in self._references.users(*wanted.pop()):
+                key = (user.path, user.node.name)
+                if isinstance(user.node, ast.ClassDef) or key in done:
                     continue
-                done.add(node.name)
-                if user.names & {"build_and_load", "load"} and not user.public:
-                    found[node.name] = _read_getter(node)
-                elif node.name.startswith("gen_") or not user.public:
-                    wanted.append(node.name)
+                done.add(key)
+                private = not _is_public(user.node.name)
+                if user.names & {"build_and_load", "load"} and private:
+                    found[key] = _read_getter(user.node)
+                elif private:
+                    wanted.append(key)
         return found
 
 
-def _definitions(path: str, text: bytes) -> Iterator[_Definition]:
-    if len(text) > _MAX_SOURCE:
-        return
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield _Definition(path, node, frozenset(_name(n) for n in ast.walk(node)))
+def _is_public(name: str) -> bool:
+    """Getters and generators are FlashInfer's inside, although some are exported."""
+    return not name.startswith(("_", "gen_", "get_"))
+
+
+def _public_function(user: Definition, names: set[str],
+                     exports: dict[str, set[str]]) -> PublicFunction:
+    known = sorted(names & set(exports))
+    sources = sorted({source for binding in known for source in exports[binding]})
+    return PublicFunction(user.node.name, user.path, user.node.lineno, tuple(known), tuple(sources))
 
 
 def _through(node: ast.FunctionDef | ast.ClassDef, name: str, getter: _Getter,
@@ -133,16 +102,12 @@ def _through(node: ast.FunctionDef | ast.ClassDef, name: str, getter: _Getter,
     return _Getter({node.name: used}, plain=False)
 
 
-def _name(node: ast.AST) -> str:
-    return getattr(node, "id", getattr(node, "attr", "")) or ""
-
-
 def _mentions(node: ast.AST, name: str) -> bool:
-    return any(_name(n) == name for n in ast.walk(node))
+    return any(called(n) == name for n in ast.walk(node))
 
 
 def _calls(node: ast.AST, name: str) -> bool:
-    return any(isinstance(n, ast.Call) and _name(n.func) == name for n in ast.walk(node))
+    return any(isinstance(n, ast.Call) and called(n.func) == name for n in ast.walk(node))
 
 
 def _builds(node: ast.AST) -> bool:
@@ -159,13 +124,13 @@ def _read_getter(node: ast.FunctionDef) -> _Getter:
     # functions of the module under a local name: run = module.run
     aliases = {t.id: n.value.attr for n in ast.walk(node)
                if isinstance(n, ast.Assign) and isinstance(n.value, ast.Attribute)
-               and _name(n.value.value) in modules for t in n.targets if isinstance(t, ast.Name)}
+               and called(n.value.value) in modules for t in n.targets if isinstance(t, ast.Name)}
     reached = {name: _used(body, modules, aliases) for name, body in nested.items()}
     handed = [n for n in ast.walk(node) if isinstance(n, ast.Call)
-              and _name(n.func) == "SimpleNamespace"]
+              and called(n.func) == "SimpleNamespace"]
     for call in handed:
         for keyword in call.keywords:
-            target = _name(keyword.value)
+            target = called(keyword.value)
             if keyword.arg:
                 getter.wraps[keyword.arg] = reached.get(target) or (
                     {aliases[target]} if target in aliases else
@@ -180,7 +145,7 @@ def _used(body: ast.AST, modules: set[str], aliases: dict[str, str]) -> set[str]
     """The bindings a wrapped function calls."""
     found = set()
     for node in ast.walk(body):
-        if isinstance(node, ast.Attribute) and _name(node.value) in modules:
+        if isinstance(node, ast.Attribute) and called(node.value) in modules:
             found.add(node.attr)
         elif isinstance(node, ast.Name) and node.id in aliases:
             found.add(aliases[node.id])
@@ -194,12 +159,12 @@ def _attributes_of(node: ast.AST, getter: str) -> set[str]:
     for child in ast.walk(node):
         if isinstance(child, ast.Assign) and _calls(child.value, getter):
             holders |= {ast.unparse(t) for t in child.targets}
-            last |= {_name(t) for t in child.targets}
+            last |= {called(t) for t in child.targets}
     found = set()
     for child in ast.walk(node):
         if isinstance(child, ast.Attribute):
-            direct = isinstance(child.value, ast.Call) and _name(child.value.func) == getter
-            if direct or (_name(child.value) in last and ast.unparse(child.value) in holders):
+            direct = isinstance(child.value, ast.Call) and called(child.value.func) == getter
+            if direct or (called(child.value) in last and ast.unparse(child.value) in holders):
                 found.add(child.attr)
     return found
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from patcher.profiles.partial.library import EXCEPTIONS, NAMES
 from patcher.profiles.partial.values import (
@@ -35,6 +36,7 @@ class Core(ABC):
         self.trace: dict[str, bool] = {}
         self.narrowed: dict[str, Value] = {}
         self.preferred = True
+        self._handlers: dict[type[ast.AST], Callable[..., Any] | None] = {}
 
     @abstractmethod
     def evaluate(self, node: ast.expr, frame: Frame) -> Value: ...
@@ -44,6 +46,12 @@ class Core(ABC):
 
     @abstractmethod
     def assign(self, target: ast.expr, value: Value, frame: Frame) -> None: ...
+
+    def handler(self, prefix: str, kind: type[ast.AST]) -> Callable[..., Any] | None:
+        """The method for a node type, None when there is none; looked up once per type."""
+        if kind not in self._handlers:
+            self._handlers[kind] = getattr(self, prefix + kind.__name__.lower(), None)
+        return self._handlers[kind]
 
     def step(self) -> None:
         """Count one node; raises Stopped when the budget is spent."""

@@ -42,8 +42,9 @@ class Expressions(Core):
     def evaluate(self, node: ast.expr, frame: Frame) -> Value:
         """The node's value; unknown for what is not understood. Raises Stopped or Raised."""
         self.step()
-        method = getattr(self, "_eval_" + type(node).__name__.lower(), None)
-        return method(node, frame) if method else Unknown(ast.unparse(node)[:80])
+        method = self.handler("_eval_", type(node))
+        value: Value = method(node, frame) if method else Unknown(ast.unparse(node)[:80])
+        return value
 
     def items(self, value: Value, node: ast.expr) -> list[Value]:
         """What a loop over the value sees; one unknown element when that is not known."""

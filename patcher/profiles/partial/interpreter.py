@@ -101,7 +101,7 @@ class Interpreter(Calls):
         """Execute statements; those without a meaning here are skipped."""
         for statement in body:
             self.step()
-            method = getattr(self, "_exec_" + type(statement).__name__.lower(), None)
+            method = self.handler("_exec_", type(statement))
             if method is not None:
                 method(statement, frame)
 
