@@ -15,7 +15,7 @@ from patcher.toolchain.model import HostCompiler
 
 PLATFORMS = ("x86_64", "aarch64")
 _TIMEOUT = 20
-_DEFINE = re.compile(r"#define (\w+)(?: (.*))?$")
+_DEFINE = re.compile(r"#define (\w+(?:\([^)]*\))?)(?: (.*))?$")
 _DATA = Path(__file__).parent.parent / "data"
 
 
@@ -62,7 +62,7 @@ def _search_list(talk: str) -> tuple[str, ...]:
 
 
 def _macros(text: str) -> tuple[tuple[str, str], ...]:
-    """Object-like definitions of a ``-dM`` dump, sorted."""
+    """The definitions of a ``-dM`` dump, sorted; a function-like one keeps its parameters."""
     matches = (_DEFINE.match(line) for line in text.splitlines())
     return tuple(sorted((m[1], m[2] or "") for m in matches if m))
 
@@ -72,5 +72,6 @@ def shipped_host_compiler(target: str, standard: str = "c++17") -> HostCompiler:
     """gcc 12's predefines as measured for the platform (data/host_*.json); no headers."""
     data = json.loads((_DATA / f"host_{target}.json").read_text("utf-8"))
     macros = {**data["macros"], **data["standards"].get(standard, {})}
+    known = sorted((name, body) for name, body in macros.items() if body is not None)
     return HostCompiler(None, str(macros.get("__VERSION__", "12")).strip('"'), (),
-                        tuple(sorted((k, str(v)) for k, v in macros.items())), assumed=True)
+                        tuple(known), assumed=True)

@@ -11,6 +11,7 @@ import pytest
 from patcher.errors import InputError, UsageError
 from patcher.package import Environment
 from patcher.toolchain.find import DEFAULT_VERSION, find_toolkit
+from patcher.toolchain.host import shipped_host_compiler
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +69,16 @@ def test_the_host_compiler_finds_its_own_headers(tmp_path: Path) -> None:
         place = next(Path(f) for f in host.include if (Path(f) / header).is_file())
         assert str(place / header) in listed, f"{header} is found where the compiler finds it"
     assert dict(host.macros)["__cplusplus"] == "201703L", "C++17 is the standard asked for"
+
+
+def test_shipped_predefines_are_this_compilers_own() -> None:
+    """Where gcc 12 runs, what stands in for a missing compiler is what it says itself."""
+    host = find_toolkit("13.0").host
+    if not host.version.startswith("12.2") or host.assumed:
+        pytest.skip("measured with gcc 12.2")
+    shipped = dict(shipped_host_compiler("x86_64").macros)
+    asked = dict(host.macros)
+    assert {n: v for n, v in shipped.items() if asked.get(n) != v} == {}
 
 
 def test_variables_come_before_path_and_path_before_usual_places(
