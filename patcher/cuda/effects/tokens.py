@@ -99,9 +99,15 @@ def words(bare: bytes) -> list[str]:
 
 
 def _blank(match: re.Match[bytes]) -> bytes:
+    text = match.group()
     if match.lastgroup != "comment":
-        return match.group()
-    return match.group().translate(_SPACES)
+        return text
+    blank = text.translate(_SPACES)
+    if b"\n" not in text:
+        return blank
+    head = match.string[match.string.rfind(b"\n", 0, match.start()) + 1 : match.start()]
+    # a directive goes on behind a comment of several lines: a splice keeps it one
+    return blank.replace(b" \n", b"\\\n") if head.lstrip().startswith(b"#") else blank
 
 
 def comments(data: bytes) -> Iterator[tuple[int, str]]:
