@@ -6,11 +6,12 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import click
 import pytest
 
-from patcher import __version__, cli
+from patcher import __version__, cli, commands
 from patcher.commands import VERBS, Verb
 from patcher.errors import Conflict, Exit, InputError
 
@@ -55,11 +56,11 @@ def test_every_row_of_the_table_is_a_verb_with_help(verb: str) -> None:
 
 
 def test_every_module_of_verbs_stands_in_the_table() -> None:
-    folder = Path(cli.__file__).parent / "commands"
+    names = (module.name for module in iter_modules(commands.__path__, "patcher.commands."))
     with_command = {
-        f"patcher.commands.{path.stem}"
-        for path in folder.glob("*.py")
-        if "@click.command" in path.read_text("utf-8")
+        name
+        for name in names
+        if isinstance(getattr(import_module(name), "command", None), click.Command)
     }
     assert with_command == {verb.target.partition(":")[0] for verb in VERBS.values()}
 
