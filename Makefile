@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup -q
 
-.PHONY: help demo test test-slow test-all corpus lint format bench clean
+.PHONY: help demo test test-slow test-all corpus trees lint format bench clean
 help:
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
@@ -37,6 +37,9 @@ wheels: $(VENV)/.run
 
 corpus: $(VENV)/.run  ## fetch the pinned real wheels, by hash
 	@$(BIN)/python corpus/fetch.py
+
+trees: $(VENV)/.run  ## build CUDA toolkits from real wheels: matching, skewed, incomplete
+	@$(BIN)/python corpus/trees.py
 
 lint: $(VENV)/.dev  ## ruff and mypy --strict
 	@$(BIN)/ruff check .

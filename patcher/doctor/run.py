@@ -48,8 +48,8 @@ def examine(surroundings: Surroundings, checks: Sequence[Check] = CHECKS) -> lis
 
 
 def ordered(results: Iterable[Result]) -> list[Result]:
-    """The worst first, each once."""
-    return sorted(dict.fromkeys(results), key=lambda r: (_ORDER.index(r.status), r.id, r.summary))
+    """The worst first, each once; among equals in the order of the checks."""
+    return sorted(dict.fromkeys(results), key=lambda r: _ORDER.index(r.status))
 
 
 def _run(check: Check, surroundings: Surroundings) -> Iterable[Result]:

@@ -51,22 +51,30 @@ def overlay(operation: Overlay, source: Tree) -> Finding:
     new: list[Change] = []
     common = 0
     for path in _below(source, operation.from_):
-        goal = operation.to + path[len(operation.from_):]
-        data, there = source.read(path), _content(source, goal)
+        data, inner = source.read(path), path[len(operation.from_):]
+        for folder in operation.beside:
+            if _content(source, folder + inner) not in (None, data):
+                return _two_releases(folder + inner, path)
+        goal = operation.to + inner
+        there = _content(source, goal)
         if there is None and not _taken(source, goal):
             new.append(Create(goal, data))
         elif there == data:
             common += 1
         else:
-            return Finding(Outcome.CONFLICT, f"{goal} exists with other content than {path}: two "
-                           "releases do not mix; put the folder earlier in the include path "
-                           "instead", files=(goal,))
+            return _two_releases(goal, path)
     if new:
         return Finding(Outcome.APPLICABLE, "", changes=tuple(new),
                        files=tuple(change.path for change in new))
     if common:
         return Finding(Outcome.NOT_NEEDED, f"all {common} files are there", files=(operation.to,))
     return Finding(Outcome.MISSING, f"{operation.from_} holds no files", files=(operation.from_,))
+
+
+def _two_releases(there: str, path: str) -> Finding:
+    return Finding(Outcome.CONFLICT, f"{there} exists with other content than {path}: two "
+                   "releases do not mix; put the folder earlier in the include path "
+                   "instead", files=(there,))
 
 
 def _below(source: Tree, folder: str) -> list[str]:

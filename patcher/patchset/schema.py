@@ -100,10 +100,15 @@ class Flag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlay:
-    """Add the files of folder ``from`` to folder ``to``; files of ``to`` are never replaced."""
+    """Add the files of folder ``from`` to folder ``to``; files of ``to`` are never replaced.
+
+    ``beside`` are folders searched together with ``to``: the same path there
+    must hold the same bytes, as two releases of one set do not mix.
+    """
 
     from_: RelativePath
     to: RelativePath
+    beside: tuple[RelativePath, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,18 @@ def test_an_overlay_adds_the_whole_set_or_nothing(root: Path) -> None:
     assert "two releases do not mix" in found.reason
 
 
+def test_an_overlay_does_not_mix_with_another_release_beside_it(root: Path) -> None:
+    """Both folders are on one include path, so half of a set could come from each."""
+    operation = Overlay(from_=RelativePath("cccl"), to=RelativePath("cuda/include/cccl"),
+                        beside=(RelativePath("cuda/include"),))
+    (root / "cuda/include/nv").mkdir()
+    (root / "cuda/include/nv/target").write_text("t")
+    assert files.overlay(operation, FolderTree(root)).outcome is Outcome.APPLICABLE
+    (root / "cuda/include/nv/target").write_text("of another release")
+    found = files.overlay(operation, FolderTree(root))
+    assert (found.outcome, found.files) == (Outcome.CONFLICT, ("cuda/include/nv/target",))
+
+
 def test_an_overlay_of_nothing_is_missing(root: Path) -> None:
     operation = Overlay(from_=RelativePath("absent"), to=RelativePath("cuda/include"))
     assert files.overlay(operation, FolderTree(root)).outcome is Outcome.MISSING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from patcher.cuda.model import Configuration, Missing, TranslationUnit
@@ -24,13 +25,12 @@ def toolkit_headers(surroundings: Surroundings) -> Iterable[Result]:
     for toolkit in surroundings.toolkits:
         if toolkit.path is None or toolkit.nvcc is None:
             continue
-        # a host compiler that is missing has a result of its own; its headers are not CUDA's
-        missing = [m for m in closure_gaps(toolkit, PROBES)
-                   if _is_probe(m) or _inside(m.source, toolkit)] if toolkit.host.include else [
-                   m for m in closure_gaps(toolkit, PROBES) if _owner(m)]
+        # without a host compiler its headers are missing too, which is another check's business
+        missing = sorted((m for m in closure_gaps(toolkit, PROBES)
+                          if toolkit.host.include or owner_of(m)), key=_by_cause)
         if missing:
             yield _gap(toolkit, missing, surroundings)
-        elif toolkit.host.include:
+        else:
             yield Result("toolkit-headers", Status.OK, f"{toolkit.path}: the headers are complete")
 
 
@@ -46,18 +46,20 @@ def closure_gaps(toolkit: Toolkit, includes: Iterable[str]) -> tuple[Missing, ..
     unit = TranslationUnit("probe.cu", configuration, content=content)
     macros = ToolkitMacros(toolkit.version, toolkit.platform, toolkit.host.macros or None)
     walker = Walker(FolderTree(Path("/")), toolkit=macros)
-    return walker.walk(unit).missing
+    return tuple(replace(m, include=m.include.strip('<>"')) for m in walker.walk(unit).missing)
 
 
 def _is_probe(missing: Missing) -> bool:
     return missing.source.endswith("probe.cu")
 
 
-def _inside(source: str, toolkit: Toolkit) -> bool:
-    return any(source.startswith(folder) for folder in (*toolkit.include, *toolkit.system))
+def _by_cause(missing: Missing) -> tuple[bool, bool, str, int]:
+    """What the toolkit's own headers lack first, and of that the lowest layer."""
+    return (_is_probe(missing), not missing.include.startswith("nv/"), missing.source,
+            missing.line)
 
 
-def _owner(missing: Missing) -> str:
+def owner_of(missing: Missing) -> str:
     """The wheel that brings a header; "" when it is none of CUDA's."""
     first = missing.include.split("/")[0]
     if "/" in missing.include:
@@ -67,7 +69,7 @@ def _owner(missing: Missing) -> str:
 
 def _gap(toolkit: Toolkit, missing: list[Missing], surroundings: Surroundings) -> Result:
     first = missing[0]
-    owner = _owner(first)
+    owner = owner_of(first)
     place = "" if _is_probe(first) else f", which {first.source}:{first.line} includes"
     present = cccl_version([Path(f) for f in (*toolkit.include, *toolkit.system)])
     partial = owner == _CCCL and not present and "/detail/" in first.include
