@@ -30,12 +30,17 @@ class Found:
 
 @dataclass
 class Judge:
-    """Decides about arms. ``toolkit`` is the release whose ptxas is meant."""
+    """Decides about arms. ``toolkit`` is the release whose ptxas is meant.
+
+    ``built`` are the units (bits by number) that may be compiled for a target:
+    what is open elsewhere never meets its assembler.
+    """
 
     files: Files
     targets: Sequence[Target]
     references: Sequence[Target]
     toolkit: str | None
+    built: int = -1
 
     def worth_a_look(self, seen: Seen) -> bool:
         """False for arms that can neither exclude a target nor be over-open."""
@@ -45,7 +50,7 @@ class Judge:
 
     def _rejects(self, seen: Seen, target: Target) -> bool:
         """True when the arm is open and its text holds what the target rejects."""
-        if not seen.state.open >> target.index & 1:
+        if not seen.state.open >> target.index & 1 or not seen.units & self.built:
             return False
         file = self.files.get(seen.path)
         entry = file.directives.arms.get(seen.line)
@@ -100,7 +105,7 @@ class Judge:
         return Found(gate, seen.units, hidden)
 
     def _over_open(self, view: _View, seen: Seen, target: Target) -> Found | None:
-        if not seen.state.open >> target.index & 1:
+        if not seen.state.open >> target.index & 1 or not seen.units & self.built:
             return None
         live = view.live(target)
         lines = [n for n in range(view.arm.body_line, view.arm.end_line) if live[n]]

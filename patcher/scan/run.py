@@ -101,8 +101,10 @@ class _Scan:
         python = self._python()
         features = self._features(facts)
         python = self._with_causes(python, features, facts)
-        gates = [*python, *self._preprocessor(facts), *self._host(facts)]
-        gates += self._build(facts, features, python) + self._binary()
+        shut = frozenset(name for gate in python for name in gate.modules
+                         if shuts(gate) and gate.excludes_target)
+        gates = [*python, *self._preprocessor(facts, shut), *self._host(facts)]
+        gates += self._build(facts, features, shut) + self._binary()
         gates = [self._opened(gate) for gate in gates]
         features = [self._followed(feature, gates) for feature in features]
         gates = with_checks(gates, features)
@@ -173,10 +175,12 @@ class _Scan:
                 table[gate.id] = replace(known, modules=modules)
         return list(table.values())
 
-    def _preprocessor(self, facts: Facts) -> list[Gate]:
+    def _preprocessor(self, facts: Facts, shut: frozenset[str]) -> list[Gate]:
         if not self.options.wants(Layer.PREPROCESSOR):
             return []
-        judge = Judge(self.files, self.targets, self.references, self.toolkit.version)
+        built = sum(1 << number for number, unit in enumerate(facts.units)
+                    if not unit.modules or not shut.issuperset(unit.modules))
+        judge = Judge(self.files, self.targets, self.references, self.toolkit.version, built)
         rows = merge(item for item, _ in judged(facts, judge, self._walk))
         gates = []
         for row, named in zip(rows, numbered(identity(row.gate) for row in rows), strict=True):
@@ -198,14 +202,12 @@ class _Scan:
         return gates
 
     def _build(
-        self, facts: Facts, features: Sequence[Feature], python: Sequence[Gate]
+        self, facts: Facts, features: Sequence[Feature], shut: frozenset[str]
     ) -> list[Gate]:
         if not self.options.wants(Layer.BUILD):
             return []
-        shut = {name for gate in python for name in gate.modules
-                if shuts(gate) and gate.excludes_target}
         named = {f.module.name: f.module for f in features}
-        gates = build_layer(facts, named, frozenset(shut), self.targets[0], self._walk, self.files)
+        gates = build_layer(facts, named, shut, self.targets[0], self._walk, self.files)
         return [self._foreign(gate, features, facts) for gate in gates]
 
     def _foreign(self, gate: Gate, features: Sequence[Feature], facts: Facts) -> Gate:

@@ -17,9 +17,10 @@ def classify(text: str) -> tuple[Effect, str]:
         body.append(code)
         reference.append(mark.strip() not in ("T", "-"))
         target.append(mark.strip() not in ("R", "-"))
-    lines = [n for n, code in enumerate(body, 1) if code.lstrip().startswith("#")]
-    directives = [n for n in lines if body[n - 1].split("#")[1].split()[0] in ("if", "else", "endif")]
-    reference.append(1), target.append(1)
+    directives = [n for n, code in enumerate(body, 1)
+                  if code.lstrip().startswith(("#if", "#else", "#endif"))]
+    reference.append(1)
+    target.append(1)
     first, last = directives[0], directives[-1]
     extent = Extent(first, directives[1], first, last)
     source = Source("\n".join(body).encode())
