@@ -65,6 +65,10 @@ VERBS: dict[str, Verb] = {
         "patcher.commands.abi:command",
         "Say which torch a library was built for, and what it misses.",
     ),
+    "test": Verb(
+        "patcher.commands.test:command",
+        "Try a patchset on the snippets beside it.",
+    ),
     "patchsets": Verb(
         "patcher.commands.patchsets:command",
         "List the shipped patchsets with groups, risk, proof and fit.",

@@ -1,89 +1,140 @@
-"""The shipped patchsets' own test files: what must not change, and what must come out."""
+"""``sm-patch test``: the shipped patchsets' own snippets, and the verb on broken ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from patcher.edits import apply_edits
-from patcher.operations.base import Outcome
-from patcher.operations.registry import find
-from patcher.patchset.load import load_patchset
-from patcher.patchset.schema import CudaGuard, Flag, Operation, Patchset, PythonGate, Text
+from patcher.cli import main
+from patcher.patchset.load import load_patchset, shipped
+from patcher.snippets import has_snippets, run_snippets
 
-PATCHSETS = Path(__file__).resolve().parents[2] / "patchsets"
-
-
-@dataclass(frozen=True)
-class OneFile:
-    """A source that holds the same bytes wherever it is asked."""
-
-    data: bytes
-    root: Path = Path()
-
-    def read(self, path: str) -> bytes:
-        return self.data
-
-    def names(self, folder: str) -> frozenset[str]:
-        return frozenset()
-
-    folders = names
-
-
-def _operation(patchset: Patchset, name: str, variant: int | None) -> Operation:
-    group_id, patch_id = name.split("/")
-    (group,) = (group for group in patchset.groups if group.id == group_id)
-    patches = group.variants[variant - 1].patches if variant else group.patches
-    (patch,) = (patch for patch in patches if patch.id == patch_id)
-    return patch.operation
-
-
-def _cases(kind: str) -> Iterator[Any]:
-    for path in sorted(PATCHSETS.glob("*.test.yaml")):
-        document = yaml.safe_load(path.read_text("utf-8"))
-        assert document["sm-patch-test"] == 1
-        patchset = load_patchset(str(path.with_name(f"{document['patchset']}.yaml")))
-        for test in document["tests"]:
-            operation = _operation(patchset, test["patch"], test.get("variant"))
-            for case in test.get(kind, []):
-                yield pytest.param(operation, case, id=f"{test['patch']}-{case['id']}")
+PATCHSET = """\
+sm-patch: 1
+name: tiny
+package: tiny
+groups:
+  - id: main
+    patches:
+      - id: gate
+        python-gate: {file: tiny/jit.py, within: gen, gate: majors, open: ["12.0", "12.1"]}
+      - id: word
+        affects: all
+        reason: the same everywhere
+        text: {file: tiny/k.cu, find: "n)", replace: "8)"}
+"""
+GATE = """\
+sm-patch-test: 1
+patchset: tiny
+tests:
+  - patch: main/gate
+    valid:
+      - {id: open, source: "def gen():\\n    f(supported_major_versions=[12])\\n"}
+    invalid:
+      - id: list
+        before: "def gen():\\n    f(supported_major_versions=[9])\\n"
+        after: "def gen():\\n    f(supported_major_versions=[9, 12])\\n"
+"""
+WORD = """\
+  - patch: main/word
+    valid: [{id: absent, source: "stride(m)"}]
+    invalid: [{id: there, before: "stride(n)", after: "stride(8)"}]
+"""
+Write = Callable[[str], str]
 
 
-@pytest.mark.parametrize(("operation", "case"), list(_cases("valid")))
-def test_valid_sources_stay_as_they_are(operation: Operation, case: dict[str, str]) -> None:
-    finding = find(operation, OneFile(case["source"].encode()))
-    assert finding.outcome is Outcome.NOT_NEEDED, finding.reason
-    assert not finding.edits
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Puts tests beside the patchset and gives the patchset's path."""
+
+    def beside(tests: str) -> str:
+        (tmp_path / "tiny.yaml").write_text(
+            PATCHSET.replace("gate: majors", "gate: supported_major_versions"))
+        (tmp_path / "tiny.test.yaml").write_text(tests)
+        return str(tmp_path / "tiny.yaml")
+
+    return beside
 
 
-@pytest.mark.parametrize(("operation", "case"), list(_cases("invalid")))
-def test_invalid_sources_come_out_exactly(operation: Operation, case: dict[str, str]) -> None:
-    before = case["before"].encode()
-    finding = find(operation, OneFile(before))
-    assert finding.outcome is Outcome.APPLICABLE, finding.reason
-    (edits,) = finding.edits.values()
-    after = apply_edits(before, edits)
-    assert after.decode() == case["after"]
-    again = find(operation, OneFile(after))
-    assert again.outcome in (Outcome.NOT_NEEDED, Outcome.CONFLICT), "a second time must not edit"
+@pytest.mark.parametrize("name", [
+    name for name in shipped()
+    if any(has_snippets(patch.operation) for group in load_patchset(name).groups
+           for patch in [*group.patches, *(p for v in group.variants for p in v.patches)])])
+def test_every_shipped_patchset_that_edits_passes_its_own_snippets(name: str) -> None:
+    found = run_snippets(name)
+    assert found.results
+    assert not found.failed, found.failed
 
 
-def _edits_text(patchset: Patchset) -> bool:
-    """Links and whole files have no snippet that could change."""
-    patches = [
-        patch
-        for group in patchset.groups
-        for patch in (*group.patches, *(p for variant in group.variants for p in variant.patches))
-    ]
-    return any(isinstance(p.operation, PythonGate | CudaGuard | Text | Flag) for p in patches)
+def test_all_pass_and_nothing_is_left_out(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["test", write(GATE + WORD)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["all 4 snippets of tiny pass", "next: sm-patch diff tiny"]
 
 
-def test_every_shipped_patchset_that_edits_text_has_a_test_file() -> None:
-    tested = {path.name.removesuffix(".test.yaml") for path in PATCHSETS.glob("*.test.yaml")}
-    shipped = [path for path in PATCHSETS.glob("*.yaml") if not path.name.endswith(".test.yaml")]
-    assert tested == {path.stem for path in shipped if _edits_text(load_patchset(str(path)))}
+def test_a_patch_without_snippets_is_named(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["test", write(GATE)]) == 0
+    assert "no snippet for main/word" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("old", "new", "reason"), [
+    ("[9, 12])\\n\"", "[9, 13])\\n\"", "comes out differently"),
+    ("versions=[12])", "versions=[9])", "is applicable, not not-needed"),
+    ("versions=[9])", "versions=[9, 12])", "is not-needed"),
+    ('source: "stride(m)"', 'source: "stride(n)"', "is applicable, not conflict"),
+    ('after: "stride(8)"', 'after: "stride(9)"', "comes out differently"),
+])
+def test_a_wrong_snippet_fails_and_says_how(
+    write: Write, capsys: pytest.CaptureFixture[str], old: str, new: str, reason: str
+) -> None:
+    tests = GATE + WORD
+    assert old in tests
+    assert main(["test", write(tests.replace(old, new, 1))]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("1 of 4 snippets of tiny fail")
+    assert reason in out
+
+
+def test_an_edit_that_would_be_made_twice_fails(tmp_path: Path) -> None:
+    text = PATCHSET.replace('find: "n)", replace: "8)"', 'find: "n)", replace: "(n)"')
+    (tmp_path / "tiny.yaml").write_text(text)
+    (tmp_path / "tiny.test.yaml").write_text(
+        "sm-patch-test: 1\npatchset: tiny\ntests:\n  - patch: main/word\n"
+        '    invalid: [{id: again, before: "f(n)", after: "f((n)"}]\n')
+    (result,) = run_snippets(str(tmp_path / "tiny.yaml")).failed
+    assert result.reason == "would be edited a second time"
+
+
+def test_json(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test", write((GATE + WORD).replace("[9, 12])", "[9])")), "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["version"], found["patchset"], found["untested"]) == (1, "tiny", [])
+    assert [r["verdict"] for r in found["results"]] == ["passed", "failed", "passed", "passed"]
+    assert "-    f(supported_major_versions=[9])" in found["results"][1]["diff"]
+
+
+@pytest.mark.parametrize(("old", "new", "problem"), [
+    ("sm-patch-test: 1", "sm-patch-test: 2", "sm-patch-test: expected 1"),
+    ("patchset: tiny", "patchset: other", "patchset: is other, beside tiny"),
+    ("main/gate", "main/gat", "tests[0]: no patch main/gat; there are main/gate, main/word"),
+    ("valid:\n", "vald:\n", "tests[0].vald: unknown key; did you mean 'valid'?"),
+    ("id: list", "name: list", "tests[0].invalid[0].id: 'id' is required"),
+])
+def test_a_broken_test_file_is_exit_2_with_its_path(
+    write: Write, capsys: pytest.CaptureFixture[str], old: str, new: str, problem: str
+) -> None:
+    assert main(["test", write(GATE.replace(old, new, 1))]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_no_test_file_is_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tiny.yaml").write_text(PATCHSET)
+    assert main(["test", str(tmp_path / "tiny.yaml")]) == 2
+    assert "no snippets to test with" in capsys.readouterr().err
