@@ -125,7 +125,7 @@ def test_json(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     ("patchset: tiny", "patchset: other", "patchset: is other, beside tiny"),
     ("main/gate", "main/gat", "tests[0]: no patch main/gat; there are main/gate, main/word"),
     ("valid:\n", "vald:\n", "tests[0].vald: unknown key; did you mean 'valid'?"),
-    ("id: list", "name: list", "tests[0].invalid[0].id: 'id' is required"),
+    ("        before: ", "        befor: ", "tests[0].invalid[0]: 'before' is required"),
 ])
 def test_a_broken_test_file_is_exit_2_with_its_path(
     write: Write, capsys: pytest.CaptureFixture[str], old: str, new: str, problem: str
