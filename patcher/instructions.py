@@ -112,6 +112,20 @@ def _by_literal() -> dict[bytes, tuple[Marker, ...]]:
     return {literal: tuple(found) for literal, found in table.items()}
 
 
+@cache
+def _telling(target: Target) -> tuple[bytes, ...]:
+    """Literals of the markers that are evidence against a target."""
+    return tuple(sorted({
+        literal.encode() for marker in markers() for literal in marker.literals
+        if not marker.weak and marker.verdict(target) is Verdict.REJECTED
+    }))
+
+
+def may_reject(data: bytes, target: Target) -> bool:
+    """False when a source, comments included, holds nothing that the target rejects."""
+    return any(literal in data for literal in _telling(target))
+
+
 def find(code: bytes) -> tuple[Hit, ...]:
     """Every marker in text whose comments were blanked, by line, each once per line."""
     wanted: dict[int, set[Marker]] = {}

@@ -75,8 +75,9 @@ class SourceFile:
         """The lines, ascending, with a marker that the target rejects for sure."""
         found = self._rejected.get(target.index)
         if found is None:
+            may = instructions.may_reject(self.data, target)
             found = self._rejected[target.index] = sorted(
-                line for line, hits in self.hits.items()
+                line for line, hits in (self.hits.items() if may else ())
                 if any(not h.marker.weak and h.marker.verdict(target) is Verdict.REJECTED
                        for h in hits)
             )
