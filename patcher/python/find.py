@@ -64,13 +64,14 @@ def _file_gates(path: str, source: bytes, index: Index, evaluator: Evaluator) ->
     module = index.scanned(path, source)
     if module is None:
         return
-    notes = Notes(module)
     try:
         rows = list(gates_of(Walk(module, evaluator)))
     except RecursionError:  # expressions nested by the thousand: no gate that a person wrote
         rows = []
-    for group in _grouped(rows, by_worlds=_is_generated(path, source)):
-        yield _gate(path, group, notes)
+    if rows:
+        notes = Notes(module)
+        for group in _grouped(rows, by_worlds=_is_generated(path, source)):
+            yield _gate(path, group, notes)
     evaluator.forget(module)
     index.forget(path)
 

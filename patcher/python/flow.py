@@ -158,14 +158,14 @@ class Walk:
 
     def _inner(self, root: ast.expr, scope: Scope, within: str, reached: ArchSet) -> None:
         """Choices, tables, keyword lists and compiler flags inside an expression."""
-        stack: list[tuple[ast.AST, bool]] = [(root, True)]
+        stack: list[tuple[ast.expr, bool]] = [(root, True)]
         many_lines = root.lineno != root.end_lineno
         while stack:
             node, flags = stack.pop()
             if many_lines and not self.lines.touch(node):
                 continue
             flags = flags and not isinstance(node, ast.Dict)  # the table is the gate, if any
-            if flags and isinstance(node, ast.expr) and self._is_new(node, scope):
+            if flags and self.lines.has_flags(node) and self._is_new(node, scope):
                 made = shapes.gencode(self.evaluator, node, scope, _text(node))
                 if made:
                     self._shape(made, within, reached)
@@ -278,7 +278,7 @@ class Walk:
             shape.names, statement=self.statement))
 
 
-def _children(node: ast.AST) -> Iterator[ast.AST]:
+def _children(node: ast.AST) -> Iterator[ast.expr]:
     """Child expressions that can hold a gate; the keywords of a call are looked through."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr) and not isinstance(child, ast.Constant):

@@ -42,9 +42,14 @@ class Module:
     cache: dict[object, object] = field(default_factory=dict)
 
     @cached_property
+    def text(self) -> str:
+        """The source as text, for looking at (positions in it are not the bytes')."""
+        return self.source.decode("utf-8", "replace")
+
+    @cached_property
     def lines(self) -> list[str]:
-        """The source's lines as text."""
-        return self.source.decode("utf-8", "replace").splitlines()
+        """The lines as syntax positions count them."""
+        return self.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
     def bindings_of(self, node: FunctionNode | ast.ClassDef) -> Bindings:
         """The bindings of a function or class body, collected once."""

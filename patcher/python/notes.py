@@ -20,7 +20,7 @@ class Notes:
 
     def __init__(self, module: Module) -> None:
         self._path = module.path
-        self._lines = module.source.decode("utf-8", "replace").splitlines()
+        self._lines = module.lines
 
     def beside(self, first: int, last: int) -> list[Evidence]:
         """The comment block above a statement (or above the plain statement before it), the
@@ -82,7 +82,8 @@ def judge(notes: list[Evidence], place: str, opened: ArchSet) -> tuple[Cause, tu
             continue
         for note in notes:
             if said := marker.word.search(note.text):
-                return Cause.HARDWARE, (_quoted(note, said), Evidence(note.path, note.line, marker.why))
+                why = Evidence(note.path, note.line, marker.why)
+                return Cause.HARDWARE, (_quoted(note, said), why)
         if match := marker.word.search(place):
             line = notes[0].line if notes else 0
             return Cause.HARDWARE, (

@@ -32,10 +32,16 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 def opaque(*values: Value) -> Value:
     """RAISED or the Unknown that makes an operation on these unknown, else None."""
-    if any(v is RAISED for v in values):
-        return RAISED
-    outside = [Unknown(frozenset({v.dotted})) for v in values if isinstance(v, External)]
-    return unknown_of(*values, *outside)
+    found: Unknown | None = None
+    for value in values:
+        if value is RAISED:
+            return RAISED
+        kind = type(value)
+        if kind is External:
+            value, kind = Unknown(frozenset({value.dotted})), Unknown
+        if kind is Unknown:
+            found = value if found is None else Unknown(found.names | value.names)
+    return found
 
 
 def compare(op: ast.cmpop, left: Value, right: Value) -> Value:

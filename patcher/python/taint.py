@@ -18,6 +18,7 @@ from patcher.python.vocabulary import hints, vocabulary
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _ROUNDS = 4
+_FLAGS = re.compile(r"gencode|nvcc_flags|code=sm")
 _COMMON = frozenset({"self", "cls", "_", "device", "backend", "kernel", "module", "result", "out",
                      "x", "a", "b", "m", "n", "k", "name", "dtype", "config", "args", "kwargs"})
 
@@ -26,11 +27,12 @@ class Lines:
     """The lines of one module that hint at an architecture."""
 
     def __init__(self, module: Module) -> None:
-        text = module.source.decode("utf-8", "replace")
+        text = module.text
         self._text = text
         self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
         self._hits: list[int] = []
         self._names: dict[str, bool] = {}
+        self._flags = self._found(_FLAGS)
         self._add(vocabulary().hints)  # one by one: a literal is found 20 times faster
         self._spread(module)
 
@@ -39,6 +41,15 @@ class Lines:
         decorators = getattr(node, "decorator_list", None)
         first = decorators[0].lineno if decorators else getattr(node, "lineno", 0)
         return self.between(first, getattr(node, "end_lineno", None) or first)
+
+    def has_flags(self, node: ast.expr) -> bool:
+        """True when a node has a line with compiler flags for an architecture."""
+        position = bisect_left(self._flags, node.lineno)
+        return position < len(self._flags) and self._flags[position] <= (node.end_lineno or 0)
+
+    def _found(self, pattern: re.Pattern[str]) -> list[int]:
+        return sorted({bisect_left(self._starts, m.start() + 1)
+                       for m in pattern.finditer(self._text)})
 
     def mentions(self, node: ast.AST) -> bool:
         """True when a name inside an expression hints at an architecture or carries one."""
@@ -62,8 +73,7 @@ class Lines:
     def _add(self, patterns: Iterable[re.Pattern[str]]) -> None:
         found = set(self._hits)
         for pattern in patterns:
-            for match in pattern.finditer(self._text):
-                found.add(bisect_left(self._starts, match.start() + 1))
+            found.update(self._found(pattern))
         self._hits = sorted(found)
 
     def _spread(self, module: Module) -> None:
@@ -74,8 +84,8 @@ class Lines:
             if not fresh:
                 return
             pairs = [pair for pair in pairs if pair[0] not in fresh]
-            hinted = {name for name in fresh if not self._hints(name)}
-            self._names.update(dict.fromkeys(hinted, True))
+            self._names.update(dict.fromkeys(fresh, True))
+            hinted = {name for name in fresh if not vocabulary().hint.search(name)}
             if hinted:
                 self._add(re.compile(rf"{re.escape(name)}\b") for name in sorted(hinted))
 

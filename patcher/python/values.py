@@ -133,7 +133,10 @@ def same(left: Value, right: Value) -> bool:
 
 def lift(function: Callable[..., Value], *values: Value) -> Value:
     """Apply ``function`` to plain values, cell by cell where one varies."""
-    if not any(type(value) is Varied for value in values):
+    for value in values:
+        if type(value) is Varied:
+            break
+    else:
         return function(*values)
     count = len(known_targets())
     columns = [v.cells if type(v) is Varied else (v,) * count for v in values]
@@ -142,10 +145,11 @@ def lift(function: Callable[..., Value], *values: Value) -> Value:
 
 def unknown_of(*values: Value) -> Unknown | None:
     """The union of the unknown ones, None when all are known."""
-    found = [v for v in values if type(v) is Unknown]
-    if not found:
-        return None
-    return found[0] if len(found) == 1 else Unknown(frozenset().union(*(v.names for v in found)))
+    found: Unknown | None = None
+    for value in values:
+        if type(value) is Unknown:
+            found = value if found is None else Unknown(found.names | value.names)
+    return found
 
 
 def join(left: Value, right: Value) -> Value:
