@@ -83,11 +83,16 @@ def headline(report: Report) -> str:
     closed = [module for module in report.modules if module.closed]
     targets = ", ".join(target.name for target in report.targets)
     openable = openable_modules(report)
+    shut = {module.name for module in closed}
+    opened = [name for name in openable if name in shut]
+    repaired = [name for name in openable if name not in shut]
     noun = "module" if len(closed) == 1 else "modules"
     text = f"{len(closed)} {noun} closed on {targets}"
-    if openable:
-        text += f"; {len(openable)} can be opened: {', '.join(openable)}"
-    else:
+    if opened:
+        text += f"; {len(opened)} can be opened: {', '.join(opened)}"
+    if repaired:
+        text += f"; {len(repaired)} built for it can be repaired: {', '.join(repaired)}"
+    if not openable:
         text += "; nothing to patch here"
         reasons = _reasons(report)
         text += f": what stays closed is {reasons}" if reasons else ""
@@ -109,7 +114,7 @@ def openable_modules(report: Report) -> list[str]:
 def _reasons(report: Report) -> str:
     counts: dict[Cause, int] = {}
     for gate in report.findings:
-        if gate.layer is Layer.PYTHON:
+        if gate.rule in SHUTTING_RULES:
             counts[gate.cause] = counts.get(gate.cause, 0) + 1
     return ", ".join(f"{counts[cause]} {cause.value}" for cause in Cause if cause in counts)
 

@@ -1,0 +1,138 @@
+"""The verbs on the miniature package: text, JSON, exit codes, baselines."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patcher import cli
+
+MINI = Path(__file__).resolve().parents[2] / "corpus" / "mini" / "0.6.3"
+GATE_KEYS = {
+    "id", "layer", "rule", "path", "line", "end_line", "condition", "open", "closed",
+    "unreached", "unknown", "host", "excludes_target", "over_open", "effect", "cause",
+    "evidence", "severity", "count", "hides", "units", "modules", "via", "opened_by",
+}
+REPORT_KEYS = {
+    "version", "packages", "targets", "assumed", "references", "toolchain", "configurations",
+    "unit_count", "file_count", "missing", "modules", "summary", "gates",
+}
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert cli.main(list(arguments)) == code
+    return capsys.readouterr().out
+
+
+def scan_json(capsys: pytest.CaptureFixture[str], root: Path, *more: str) -> dict[str, Any]:
+    text = run(capsys, "scan", "flashinfer", "--root", str(root), "--arch", "sm_120a",
+               "--format", "json", *more)
+    document: dict[str, Any] = json.loads(text)
+    assert text == json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    return document
+
+
+def test_the_first_line_is_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "scan", "flashinfer", "--root", str(MINI), "--arch", "sm_120a")
+    lines = text.splitlines()
+    assert lines[0].startswith("2 modules closed on sm_120a; 1 can be opened: trtllm_comm")
+    shown = [line for line in lines if not line.lstrip().startswith("flashinfer-python")]
+    long = [line for line in shown if len(line) > 80]
+    assert all("/" in line for line in long), "only a path may be longer"
+    assert "intentionally excluded" in " ".join(text.split())
+
+
+def test_the_document_has_the_keys_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    document = scan_json(capsys, MINI)
+    assert document.keys() >= REPORT_KEYS
+    assert document["version"] == 1
+    assert document["targets"] == ["sm_120a"]
+    assert document["references"] == ["sm_90a", "sm_100a"]
+    assert document["toolchain"].keys() == {"version", "path", "assumed"}
+    for gate in document["gates"]:
+        assert gate.keys() >= GATE_KEYS
+        worlds = [name for key in ("open", "closed", "unreached", "unknown") for name in gate[key]]
+        assert len(worlds) == len(set(worlds)), "the four sets are disjoint"
+        assert gate["count"] == len(gate["lines"])
+    module = next(m for m in document["modules"] if m["name"] == "trtllm_comm")
+    ids = {gate["id"] for gate in document["gates"]}
+    assert {row["gate"] for row in module["opens_alone"]} <= ids
+    assert {layer["layer"] for layer in module["layers"]} == {
+        "python", "preprocessor", "host", "build", "binary"
+    }
+
+
+def test_two_scans_are_equal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert scan_json(capsys, MINI) == scan_json(capsys, MINI)
+
+
+@pytest.mark.parametrize(("arguments", "code"), [
+    ([], 0), (["--fail-on", "critical"], 1), (["--fail-on", "warning"], 1),
+    (["--layer", "host", "--fail-on", "warning"], 0),
+])
+def test_fail_on(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int) -> None:
+    run(capsys, "scan", "flashinfer", "--root", str(MINI), "--arch", "sm_120a", *arguments,
+        code=code)
+
+
+def test_nothing_closed_for_a_reference_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "scan", "flashinfer", "--root", str(MINI), "--arch", "sm_100a",
+               "--reference", "sm_100a", "--fail-on", "warning")
+    assert text.startswith("0 modules closed on sm_100a; nothing to patch here")
+
+
+def test_a_baseline_shows_only_what_is_new(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps(scan_json(capsys, MINI)))
+    root = tmp_path / "site"
+    shutil.copytree(MINI, root)
+    header = root / "flashinfer/data/include/flashinfer/comm/trtllm_allreduce.cuh"
+    header.write_bytes(b"\n\n" + header.read_bytes())  # moved lines are not new
+    same = scan_json(capsys, root, "--baseline", str(old), "--fail-on", "warning")
+    assert same["baseline"] == {"new": [], "gone": []}
+
+    text = header.read_text().replace("< 1200", "< 1210", 1)
+    header.write_text(text.replace("__CUDA_ARCH__ < 1210", "__CUDA_ARCH__ < 1100", 1))
+    code = ["scan", "flashinfer", "--root", str(root), "--arch", "sm_120a",
+            "--baseline", str(old), "--fail-on", "critical"]
+    shown = run(capsys, *code, code=1)
+    assert shown.startswith("1 newly closed or over-open on sm_120a")
+
+
+def test_why_goes_from_the_function_to_the_binary(capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "why", "flashinfer:trtllm_custom_all_reduce", "--root", str(MINI),
+               "--arch", "sm_120a")
+    words = " ".join(text.split())
+    order = [words.index(f"{number} {layer}") for number, layer in enumerate(
+        ("python", "build", "preprocessor", "host", "binary"), 1)]
+    assert order == sorted(order)
+    assert "trtllm_custom_all_reduce: hollow" in words
+    assert "trtllm_allreduce_fusion: ok" in words
+    assert "via trtllm_allreduce.cu -> trtllm_allreduce.cuh" in words
+    assert text.splitlines()[-1] == "Next: sm-patch diff flashinfer-sm120 --group trtllm-comm"
+
+
+@pytest.mark.parametrize("topic", ["trtllm_comm", "lamport_style_one_shot_all_reduce_norm_kernel"])
+def test_why_accepts_a_module_and_a_kernel(
+    capsys: pytest.CaptureFixture[str], topic: str
+) -> None:
+    text = run(capsys, "why", f"flashinfer:{topic}", "--root", str(MINI), "--arch", "sm_120a")
+    assert text.startswith("trtllm_comm in flashinfer-python 0.6.3+mini on sm_120a: closed")
+
+
+def test_why_of_an_unknown_feature_names_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["why", "flashinfer:nonsense", "--root", str(MINI), "--arch", "sm_120a"]) == 2
+    assert "trtllm_comm" in capsys.readouterr().err
+
+
+def test_a_baseline_that_is_no_scan(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("[]")
+    assert cli.main(["scan", "flashinfer", "--root", str(MINI), "--arch", "sm_120a",
+                     "--baseline", str(tmp_path / "x.json")]) == 2
+    assert "not the JSON of a scan" in capsys.readouterr().err
