@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from patcher.arch import DEVICE, ArchSet
 from patcher.python.evaluate import Evaluator
 from patcher.python.index import Index, Module
-from patcher.python.model import GateMatch, GateSpec, Kind
+from patcher.python.model import GateMatch, GateSpec, Kind, effective
 from patcher.python.operators import Table
 from patcher.python.scope import Scope
 from patcher.python.spelling import Axis, axis, axis_like, axis_of
@@ -222,7 +222,7 @@ def _group(node: ast.expr, file: File, scope: Scope) -> ast.expr:
         if not predicates and (not subjects or _subject_text(above) != subjects):
             break
         values = [file.evaluator.value(v, scope) for v in above.values]
-        if not all(isinstance(v, Varied) for v in values):
+        if not all(isinstance(v, Varied) or (subjects and isinstance(v, bool)) for v in values):
             break
         node = above
     return node
@@ -265,10 +265,19 @@ def _wider(file: File, spec: GateSpec, asked: ast.expr, nodes: list[ast.expr]) -
         narrow = _passing(file, asked, located.scope, located.positive)
         if narrow is None:
             continue
-        wanted = (narrow | spec.open.device) - spec.close
-        if wanted == located.worlds or (wanted <= located.worlds and not spec.close):
+        if _is_done(located, narrow, spec):
             found.append(located)
     return found
+
+
+def _is_done(located: Located, narrow: ArchSet, spec: GateSpec) -> bool:
+    """True when a gate is the anchor's with what is asked already opened and closed."""
+    worlds, cells = located.worlds, located.axis.resolution if located.axis else ()
+    if not spec.open.device <= worlds or worlds & spec.close:
+        return False
+    if not narrow - worlds <= effective(spec.close, cells) | (narrow & spec.close):
+        return False
+    return not spec.close or worlds - narrow <= effective(spec.open, cells) | spec.open
 
 
 def _operands(node: ast.expr) -> frozenset[str]:

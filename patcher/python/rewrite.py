@@ -137,6 +137,8 @@ def _change_membership(batch: Batch, found: Located, add: ArchSet, drop: ArchSet
     assert found.axis is not None
     if isinstance(operator, ast.In | ast.NotIn):
         if isinstance(target, ast.List | ast.Tuple | ast.Set) and members(target):
+            if found.axis.worlds(_literals(target)) <= effective(drop, found.axis.resolution):
+                return False  # nothing would be left in it
             _edit_display(batch, target, found.axis, add, drop, None)
             return True
         if isinstance(target, ast.Name | ast.Attribute) and not drop:
@@ -147,6 +149,10 @@ def _change_membership(batch: Batch, found: Located, add: ArchSet, drop: ArchSet
     if not isinstance(operator, ast.Eq | ast.NotEq) or drop:
         return False
     return _equality(batch, node, found, add)
+
+
+def _literals(node: ast.List | ast.Tuple | ast.Set) -> list[Any]:
+    return [ast.literal_eval(e) for e in node.elts if _is_literal(e)]
 
 
 def _equality(batch: Batch, node: ast.Compare, found: Located, add: ArchSet) -> bool:
