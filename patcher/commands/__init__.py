@@ -65,6 +65,10 @@ VERBS: dict[str, Verb] = {
         "patcher.commands.abi:command",
         "Say which torch a library was built for, and what it misses.",
     ),
+    "check": Verb(
+        "patcher.commands.check:command",
+        "Say what a patchset would do to other releases, as a table.",
+    ),
     "test": Verb(
         "patcher.commands.test:command",
         "Try a patchset on the snippets beside it.",

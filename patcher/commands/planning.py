@@ -44,8 +44,10 @@ class Planner:
     """Finds each package once; callable as the ``Subjects`` of a plan."""
 
     def __init__(self, settings: Settings, environment: Environment,
-                 state_of: Callable[[Package], State]) -> None:
+                 state_of: Callable[[Package], State],
+                 find: Callable[[str, Environment], Package] = find_package) -> None:
         self._settings = settings
+        self._find = find
         self._environment = environment
         self._state_of = state_of
         self._toolkit = find_toolkit(settings.cuda, environment)
@@ -54,7 +56,7 @@ class Planner:
 
     def __call__(self, name: str) -> Subject:
         if name not in self._subjects:
-            package = find_package(name, self._environment)
+            package = self._find(name, self._environment)
             self._subjects[name] = Subject(
                 package, self._state_of(package), lambda: self._target(package),
                 profile_for(package), self._toolkit)

@@ -12,11 +12,11 @@ from tests.structure.imports import ROOT, modules
 
 LAYERS = (
     # the vocabulary
-    ("errors", "arch", "gates", "edits", "changes", "tree", "instructions", "atomic"),
+    ("errors", "arch", "gates", "edits", "changes", "tree", "instructions", "atomic", "toml"),
     # libraries that know nothing of packages and patches
     ("cuda", "python", "binary", "host"),
     # what is known of packages, patchsets and caches
-    ("package", "toolchain", "profiles", "operations", "patchset", "caches"),
+    ("package", "toolchain", "profiles", "operations", "patchset", "caches", "releases"),
     # what is seen in a package
     ("scan", "cause", "build", "units", "law"),
     # what was done to it, and what would be done
@@ -26,7 +26,7 @@ LAYERS = (
     ),
     # doing it, and looking at it
     ("apply", "transaction", "session", "status", "effective", "readiness", "affected"),
-    ("verify", "built", "lockfile"),
+    ("verify", "built", "lockfile", "snippets"),
     ("report", "doctor"),
     ("commands", "cli", "__main__"),
 )
