@@ -69,6 +69,10 @@ VERBS: dict[str, Verb] = {
         "patcher.commands.check:command",
         "Say what a patchset would do to other releases, as a table.",
     ),
+    "wheel": Verb(
+        "patcher.commands.wheel:command",
+        "Write a patched wheel that pip and uv install and lock.",
+    ),
     "test": Verb(
         "patcher.commands.test:command",
         "Try a patchset on the snippets beside it.",

@@ -19,7 +19,7 @@ OLD, NEW = dict(FILES), {
     "mini/jit.py": FILES["mini/jit.py"].replace("[9, 10]", "[9, 10, 12]"),
     "mini/kernel.cuh": f"__global__ void body() {{\n{OPEN}  work();\n#endif\n}}\n",
 }
-MOVED = {**FILES, "mini/kernel.cuh": FILES["mini/kernel.cuh"].replace("< 1200", "<= 1199")}  # respelled
+RESPELLED = {**FILES, "mini/kernel.cuh": FILES["mini/kernel.cuh"].replace("< 1200", "<= 1199")}
 Pack = Callable[..., Path]
 
 
@@ -65,7 +65,7 @@ def outcomes(found: dict[str, Any]) -> dict[str, str]:
 def test_gates_decide_over_all_wheels_of_a_folder(
     pack: Pack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for version, files in (("1.0", OLD), ("1.10", NEW), ("2.0", NEW), ("1.9", MOVED)):
+    for version, files in (("1.0", OLD), ("1.10", NEW), ("2.0", NEW), ("1.9", RESPELLED)):
         pack(version, files)
     found = check(tmp_path, capsys, "--wheels", tmp_path / "wheels", expect=1)
     assert outcomes(found) == {"1.0": "applicable", "1.9": "conflict", "1.10": "not-needed",
@@ -86,15 +86,15 @@ def test_a_label_never_makes_a_closed_gate_open(
 def test_text_has_a_table_reasons_and_the_next_command(
     pack: Pack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    moved = pack("1.0", MOVED)
+    respelled = pack("1.0", RESPELLED)
     pack("1.1", OLD)
-    arguments = ["check", str(tmp_path / "mini-sm120.yaml"), "--wheels", str(moved.parent),
+    arguments = ["check", str(tmp_path / "mini-sm120.yaml"), "--wheels", str(respelled.parent),
                  "--cuda", "12.8", "--arch", "sm_120a"]
     assert main(arguments) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "2 releases: 1 applicable, 1 conflict"
     assert lines[2:6] == ["mini-sm120", "  mini  main", "  1.0   conflict", "  1.1   applicable"]
-    assert lines[-1] == f"next: sm-patch scan {moved}"
+    assert lines[-1] == f"next: sm-patch scan {respelled}"
     assert main([*arguments, "--versions", "1.1"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "next: sm-patch diff mini-sm120"
 

@@ -14,7 +14,7 @@ LAYERS = (
     # the vocabulary
     ("errors", "arch", "gates", "edits", "changes", "tree", "instructions", "atomic", "toml"),
     # libraries that know nothing of packages and patches
-    ("cuda", "python", "binary", "host"),
+    ("cuda", "python", "binary", "host", "repack"),
     # what is known of packages, patchsets and caches
     ("package", "toolchain", "profiles", "operations", "patchset", "caches", "releases"),
     # what is seen in a package
@@ -22,7 +22,7 @@ LAYERS = (
     # what was done to it, and what would be done
     (
         *("engine", "state", "journal", "locks", "composition", "processes"),
-        *("plan", "decide", "lawful", "preview", "preflight", "snippets"),
+        *("plan", "decide", "lawful", "preview", "preflight", "snippets", "wheel"),
     ),
     # doing it, and looking at it
     ("apply", "transaction", "session", "status", "effective", "readiness", "affected"),
