@@ -202,10 +202,10 @@ def test_a_switch_of_the_whole_family_is_not_that_gate(unpacked: Unpacked) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "share"), [("0.6.3", 0.9), ("0.7.4", 0.75)])
+@pytest.mark.parametrize(("version", "share"), [("0.6.3", 0.6), ("0.7.4", 0.5)])
 def test_scanning_costs_less_than_parsing_everything(unpacked: Unpacked, version: str,
                                                      share: float) -> None:
-    """CPU against ``ast.parse`` over all files, measured in the same minute."""
+    """CPU against ``ast.parse`` over all files, measured in the same minute (0.39 and 0.40)."""
     root = unpacked("flashinfer-python", version)
     files = [p.read_bytes() for p in (root / "flashinfer").rglob("*.py")]
     start = time.process_time()
