@@ -45,7 +45,7 @@ def find_host_gates(path: str, data: bytes, known: Mapping[str, int] | None = No
     if not worth_reading(data):
         return []
     code = blank_comments(data)
-    functions = outline(bare_code(data)).functions
+    functions = outline(bare_code(code)).functions
     all_tokens = _plain(code, 1)
     whole = Values(constants={**constants([data]), **(known or {})})
     whole.learn(all_tokens)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from patcher.errors import InputError
 from patcher.instructions import Hit, Verdict
 from patcher.tree import Tree
 
+_NEAR = 30  # lines above a gate in which a comment may begin that speaks of it
 _KEEP = 64  # files; the largest generated sources are a few megabytes each
 
 
@@ -84,26 +84,15 @@ class SourceFile:
         return found
 
     @cached_property
-    def comments(self) -> tuple[tuple[int, str], ...]:
-        """Comments with the line each starts on, C++ or Python by the file's name."""
-        if self.path.endswith(".py"):
-            return tuple(
-                (number, line[line.index(b"#") :].decode("utf-8", "replace"))
-                for number, line in enumerate(self.lines, 1)
-                if b"#" in line
-            )
-        return tuple(comments(self.data))
-
-    @cached_property
     def directives(self) -> Directives:
         """The file's ladders."""
         return parse(self.data)
 
     def comments_above(self, line: int) -> tuple[tuple[int, str], ...]:
-        """The few comments that could speak of a gate on this line."""
-        starts = [start for start, _ in self.comments]
-        last = bisect_right(starts, line)
-        return self.comments[max(0, last - 40) : last]
+        """The comments that could speak of a gate on this line, each with its line."""
+        first = max(0, line - _NEAR)
+        near = b"\n".join(self.lines[first:line])
+        return tuple((first + start, text) for start, text in comments(near))
 
     def live(self, context: Context, target: Target) -> Live:
         """The lines a target compiles in one inclusion."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -114,22 +115,30 @@ def _builds(module: JitModule, target: Target) -> bool:
 
 
 def binary_layer(
-    folders: Iterable[str], modules: Iterable[JitModule], root: Path, target: Target
+    folders: Iterable[str], modules: Sequence[JitModule], root: Path, target: Target
 ) -> list[Gate]:
     """Prebuilt modules that win over their source and hold no code for the target."""
     from patcher.binary.fatbin import covers, gpu_code, targets_of
 
     gates = []
-    for folder in folders:
-        for module in modules:
-            for library in sorted((root / folder).glob(f"{module.name}/*.so")):
-                try:
-                    codes = gpu_code(library)
-                except (InputError, OSError):
-                    continue
-                if codes and not covers(codes, target):
-                    gates.append(_prebuilt(library, root, module, targets_of(codes), target))
+    for library in _libraries(root, folders):
+        named = [m for m in modules if m.uri and re.fullmatch(m.uri, library.parent.name)]
+        if not named:
+            continue
+        try:
+            codes = gpu_code(library)
+        except (InputError, OSError):
+            continue
+        if codes and not covers(codes, target):
+            gates.append(_prebuilt(library, root, named[0], targets_of(codes), target))
     return gates
+
+
+def _libraries(root: Path, folders: Iterable[str]) -> Iterator[Path]:
+    """``MODULE/*.so`` below each folder, sorted."""
+    for folder in folders:
+        for path in sorted((root / folder).glob("*/*.so")):
+            yield path
 
 
 def _prebuilt(

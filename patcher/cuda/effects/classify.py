@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 
 from patcher.cuda.effects.outline import Function, Outline, outline
 from patcher.cuda.effects.statements import (
@@ -23,8 +24,10 @@ from patcher.cuda.effects.tokens import Kind, Token, bare_code, blank_comments, 
 from patcher.gates import Effect
 
 Live = bytes  # one byte per line, index 0 unused; non-zero where the line is compiled
+_ENOUGH = 4000  # tokens; a guard around a whole generated file is longer
 _NEWLINE = re.compile(rb"\n")
 _DIRECTIVE = re.compile(r"#\s*([a-z_]+)\s*(?:([A-Za-z_]\w*))?")
+
 
 @dataclass(frozen=True, slots=True)
 class Extent:
@@ -34,6 +37,7 @@ class Extent:
     end_line: int
     ladder_line: int
     ladder_end_line: int
+
 
 @dataclass(frozen=True, slots=True)
 class ArmEffect:
@@ -49,6 +53,7 @@ class ArmEffect:
     lines: tuple[int, ...] = ()
     names: tuple[str, ...] = ()  # called or defined in those lines
     known: bool = False
+
 
 @dataclass
 class Source:
@@ -76,14 +81,14 @@ class Source:
         return len(self.starts) - 2
 
     @cached_property
-    def _bare(self) -> bytes:
-        return bare_code(self.data)
+    def bare(self) -> bytes:
+        return bare_code(self.code)
 
     def outline(self, live: Live) -> Outline:
         """Functions by braces matched over the live lines."""
         found = self._outlines.get(live)
         if found is None:
-            starts, bare = self.starts, self._bare
+            starts, bare = self.starts, self.bare
             lines = (
                 bare[starts[n] : starts[n + 1]] if live[n] else b" " * (starts[n + 1] - starts[n])
                 for n in range(1, self.line_count + 1)
@@ -91,25 +96,71 @@ class Source:
             found = self._outlines[live] = outline(b"".join(lines))
         return found
 
-    def between(self, first: int, last: int) -> Sequence[Token]:
-        """The tokens of lines first <= line <= last."""
-        if last < first:
-            return ()
-        end = self.starts[min(last, self.line_count) + 1]
-        return tuple(tokens(self.code[self.starts[first] : end], first))
-
     def line(self, number: int) -> bytes:
         """A line's code without the white space around it."""
         return self.code[self.starts[number] : self.starts[number + 1]].strip()
 
-    def body(self, function: Function) -> Sequence[Token]:
-        """The tokens between a function's braces."""
-        line = bisect_right(self.starts, function.first, 1) - 1
-        return tuple(tokens(self.code[function.first + 1 : function.last], line))
+    def tokens(self, first: int, last: int, wanted: Callable[[int], object]) -> Iterator[Token]:
+        """The tokens of the wanted lines among first <= line <= last, as they are asked for."""
+        starts, code = self.starts, self.code
+        text = b"".join(
+            code[starts[n] : starts[n + 1]] if wanted(n) else b"\n"
+            for n in range(first, min(last, self.line_count) + 1)
+        )
+        return tokens(text, first)
+
+    def body(self, function: Function, live: Live) -> Iterator[Token]:
+        """The tokens between a function's braces that are live."""
+        starts, code = self.starts, self.code
+        first = bisect_right(starts, function.first, 1) - 1
+        last = bisect_right(starts, function.last, 1) - 1
+        lines = (
+            code[max(starts[n], function.first + 1) : min(starts[n + 1], function.last)]
+            if live[n] else b"\n"
+            for n in range(first, last + 1)
+        )
+        return tokens(b"".join(lines), first)
 
     def function_at(self, line: int, live: Live) -> Function | None:
         """The function that a line is in."""
         return self.outline(live).around(self.starts[min(line, self.line_count)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Arm:
+    """What the target loses with an arm, and what it gets in its place."""
+
+    source: Source
+    lines: tuple[int, ...]
+    gained: tuple[Token, ...]
+    others: tuple[Statement, ...]
+
+    def lost(self) -> Iterator[Token]:
+        wanted = frozenset(self.lines)
+        return self.source.tokens(self.lines[0], self.lines[-1], wanted.__contains__)
+
+    @property
+    def has_statements(self) -> bool:
+        return next(statements(self.lost()), None) is not None
+
+    @property
+    def is_sync(self) -> bool:
+        """Every statement is in the table and the braces match; reads only as far as it must."""
+        return self.has_statements and all(map(is_sync, statements(self.lost()))) and _balanced(
+            self.lost()
+        )
+
+    def introduces(self) -> frozenset[str]:
+        """The first names that the lines define at file level."""
+        start = tuple(islice(self.lost(), _ENOUGH))
+        return _defined(start, tuple(statements(start)))
+
+    def names(self) -> tuple[str, ...]:
+        """The first names that the lines call or define."""
+        start = tuple(islice(self.lost(), _ENOUGH))
+        called = {first.text for first, second in zip(start, start[1:], strict=False)
+                  if first.kind is Kind.NAME and second.text == "("}
+        return tuple(sorted(called | _defined(start, tuple(statements(start)))))
 
 
 def effect_of(source: Source, extent: Extent, reference: Live, target: Live) -> ArmEffect:
@@ -123,74 +174,64 @@ def effect_of(source: Source, extent: Extent, reference: Live, target: Live) -> 
     )
     if not lines:
         return ArmEffect(Effect.UNKNOWN)
+    gained = (
+        *source.tokens(extent.ladder_line + 1, extent.line - 1, target.__getitem__),
+        *source.tokens(extent.end_line, extent.ladder_end_line - 1, target.__getitem__),
+    )
+    arm = _Arm(source, lines, gained, tuple(statements(gained)))
     function = source.function_at(extent.line, reference)
-    found = ArmEffect(Effect.UNKNOWN, function.name if function else "",
-                      bool(function and function.kernel), lines)
-    gained = [
-        token
-        for first, last in ((extent.ladder_line + 1, extent.line - 1),
-                            (extent.end_line, extent.ladder_end_line - 1))
-        for token in source.between(first, last)
-        if target[token.line]
-    ]
-    others = statements(gained)
-    instead = _instead(gained, others)
-    if instead is not None:
-        return replace(found, effect=instead)
-    lost = [t for t in source.between(lines[0], lines[-1])
-            if reference[t.line] and not target[t.line]]
-    parts = statements(lost)
-    effect = _behind(source, function, lost, parts, gained, others, target)
+    effect = _instead(arm) or _behind(arm, function, target)
     if effect is Effect.FEATURE and not source.outline(reference).balanced:
         effect = Effect.UNKNOWN
-    return replace(found, effect=effect, names=_names(lost, parts),
-                   known=bool(parts) and all(is_sync(part) for part in parts))
+    return ArmEffect(
+        effect,
+        function.name if function else "",
+        bool(function and function.kernel),
+        lines,
+        () if function else arm.names(),
+        effect is Effect.SYNC or (effect is Effect.KERNEL_BODY and arm.is_sync),
+    )
 
 
-def _instead(gained: Sequence[Token], others: Sequence[Statement]) -> Effect | None:
+def _instead(arm: _Arm) -> Effect | None:
     """ERROR or TRAP when that is what the target gets in place of the arm."""
-    for token in gained:
+    for token in arm.gained:
         if token.kind is Kind.DIRECTIVE and _directive(token)[0] == "error":
             return Effect.ERROR
-    for part in others:
+    for part in arm.others:
         if [t.text for t in part[:3]] in (
             ["static_assert", "(", "false"], ["static_assert", "(", "0"]
         ):
             return Effect.ERROR
-    rest = [without_control(part) for part in others]
-    if any(part and is_trap(part) for part in rest) and all(
-        not part or is_trap(part) or is_talk(part) or is_declaration(part) or is_return(part)
-        for part in rest
-    ):
+    rest = [part for part in map(without_control, arm.others) if part]
+    harmless = (is_trap, is_talk, is_declaration, is_return)
+    if any(map(is_trap, rest)) and all(any(test(part) for test in harmless) for part in rest):
         return Effect.TRAP
     return None
 
-def _behind(
-    source: Source,
-    function: Function | None,
-    lost: Sequence[Token],
-    parts: Sequence[Statement],
-    gained: Sequence[Token],
-    others: Sequence[Statement],
-    target: Live,
-) -> Effect:
-    hollow = function is not None and bool(parts) and _is_hollow(source, function, target)
+
+def _behind(arm: _Arm, function: Function | None, target: Live) -> Effect:
+    hollow = (
+        function is not None and arm.has_statements and _is_hollow(arm.source, function, target)
+    )
     if function is not None and function.kernel and hollow:
         return Effect.KERNEL_BODY
-    if parts and all(is_sync(part) for part in parts) and _balanced(lost):
+    if arm.is_sync:
         return Effect.SYNC
-    if hollow and not others:
+    if hollow and not arm.others:
         return Effect.FUNCTION_BODY
-    if function is None and _defined(lost, parts) - _defined(gained, others):
+    if function is None and arm.introduces() - _defined(arm.gained, arm.others):
         return Effect.DEFINITION
-    if others or any(t.kind is Kind.DIRECTIVE for t in gained):
+    if arm.others or any(t.kind is Kind.DIRECTIVE for t in arm.gained):
         return Effect.ALTERNATIVE
-    return Effect.FEATURE if parts else Effect.UNKNOWN
+    return Effect.FEATURE if arm.has_statements else Effect.UNKNOWN
+
 
 def _is_hollow(source: Source, function: Function, target: Live) -> bool:
     """True when what the target keeps of the body does nothing."""
-    kept = statements(t for t in source.body(function) if target[t.line])
-    return all(_does_nothing(without_control(part), function.kernel) for part in kept)
+    kept = map(without_control, statements(source.body(function, target)))
+    return all(_does_nothing(part, function.kernel) for part in kept)
+
 
 def _does_nothing(part: Statement, kernel: bool) -> bool:
     if not part:
@@ -198,6 +239,7 @@ def _does_nothing(part: Statement, kernel: bool) -> bool:
     if kernel and part[0].text == "return":
         return len(part) == 1
     return is_return(part) or is_declaration(part) or is_talk(part)
+
 
 def _balanced(part: Iterable[Token]) -> bool:
     depth = 0
@@ -207,9 +249,11 @@ def _balanced(part: Iterable[Token]) -> bool:
             return False
     return depth == 0
 
+
 def _directive(token: Token) -> tuple[str, str]:
     match = _DIRECTIVE.match(token.text)
     return (match[1], match[2] or "") if match else ("", "")
+
 
 def _defined(all_tokens: Iterable[Token], parts: Sequence[Statement]) -> frozenset[str]:
     """Names that a piece of file-level text introduces: macros, functions, types, variables."""
@@ -220,6 +264,7 @@ def _defined(all_tokens: Iterable[Token], parts: Sequence[Statement]) -> frozens
     }
     includes = {t.text for t in all_tokens if t.kind is Kind.DIRECTIVE and "include" in t.text}
     return frozenset(names | includes | {name for part in parts for name in _introduced(part)})
+
 
 def _introduced(part: Statement) -> Iterable[str]:
     """The last name before ``(``, ``=``, ``{``, ``[`` or the end of a declaration."""
@@ -236,11 +281,3 @@ def _introduced(part: Statement) -> Iterable[str]:
             last = text if position or is_declaration(part) else ""
     if last and is_declaration(part):
         yield last
-
-def _names(lost: Sequence[Token], parts: Sequence[Statement]) -> tuple[str, ...]:
-    called = {
-        first.text
-        for first, second in zip(lost, lost[1:], strict=False)
-        if first.kind is Kind.NAME and second.text == "("
-    }
-    return tuple(sorted(called | _defined(lost, parts)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -38,12 +38,11 @@ def _table() -> dict[str, dict[str, tuple[str, ...]]]:
     }
 
 
-def statements(tokens: Iterable[Token]) -> list[Statement]:
+def statements(tokens: Iterable[Token]) -> Iterator[Statement]:
     """Split at semicolons and block braces; blocks are flattened, directives dropped.
 
     An ``if (...)`` in front of a block becomes a statement of its own.
     """
-    found: list[Statement] = []
     current: list[Token] = []
     depth = 0  # parentheses and braces of an initialiser or a lambda
     for token in tokens:
@@ -56,13 +55,12 @@ def statements(tokens: Iterable[Token]) -> list[Statement]:
             depth -= 1
         elif text in ("{", "}", ";") and not depth:
             if current:
-                found.append(tuple(current))
+                yield tuple(current)
             current = []
             continue
         current.append(token)
     if current:
-        found.append(tuple(current))
-    return found
+        yield tuple(current)
 
 
 def _initialises(before: Sequence[Token]) -> bool:

@@ -28,13 +28,16 @@ _TOKEN = re.compile(
     rb"|(?P<other>.)",
     re.DOTALL,
 )
-_DIRECTIVE = rb"^[ \t]*\#(?:[^\n\\/]|\\\r?\n|\\.|" + _COMMENT + rb"|/)*"
-_BLANK = re.compile(
-    rb"(?P<comment>" + _COMMENT + rb")|" + _RAW + rb"|" + _STRING + rb"|" + _CHARACTER, re.DOTALL
+# Every alternative begins with a literal: the engine then skips all other bytes at once.
+_LITERALS = (
+    rb'R"(?P<fence>[^\s()\\"]{0,16})\(.*?\)(?P=fence)"'
+    rb'|"(?:[^"\\\n]|\\\r?\n|\\.)*"'
+    rb"|(?<![0-9a-zA-Z_])'(?:[^'\\\n]|\\.)+'"
 )
-_BARE = re.compile(
-    rb"|".join([_DIRECTIVE, _COMMENT, _RAW, _STRING, _CHARACTER]), re.DOTALL | re.MULTILINE
-)
+_BLANK = re.compile(rb"(?P<comment>//(?:[^\n\\]|\\\r?\n|\\.)*|/\*.*?(?:\*/|\Z))|" + _LITERALS,
+                    re.DOTALL)
+_LITERAL = re.compile(_LITERALS, re.DOTALL)
+_DIRECTIVE = re.compile(rb"^[ \t]*#(?:[^\n\\]|\\\r?\n|\\.)*", re.MULTILINE)
 _WORD = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*|\d[\w.']*|::|->|&&|<<|>>|[^\s\w]")
 _SPACES = bytes(10 if byte == 10 else 32 for byte in range(256))
 
@@ -88,9 +91,12 @@ def blank_comments(data: bytes) -> bytes:
     return _BLANK.sub(_blank, data)
 
 
-def bare_code(data: bytes) -> bytes:
-    """The source with comments, literals and directives replaced by spaces."""
-    return _BARE.sub(lambda match: match.group().translate(_SPACES), data)
+def bare_code(code: bytes) -> bytes:
+    """Code without comments (``blank_comments``), its directives and literals blanked too."""
+    def blank(match: re.Match[bytes]) -> bytes:
+        return match.group().translate(_SPACES)
+
+    return _LITERAL.sub(blank, _DIRECTIVE.sub(blank, code))
 
 
 def words(bare: bytes) -> list[str]:
