@@ -114,6 +114,8 @@ class Oracle:
         for folder in self.configuration.system:
             flags += ["-isystem", folder] if folder not in own else []
         flags += [f"-D{n}={v}" for n, v in self.configuration.defines]
+        for header in self.configuration.forced[1:]:  # the first is nvcc's own
+            flags += ["-include", header]
         call = _dry_run(tuple(flags), self.configuration.std, world)
         return [*call, *(["-fdirectives-only"] if self.as_written else []), unit]
 
@@ -140,6 +142,18 @@ def read_marks(text: str) -> tuple[Marks, set[str]]:
         for found in _MARK.findall(line):
             marks.setdefault(here, set()).add(int(found))
     return marks, {f for f in files if not f.startswith("<")}
+
+
+def mark_sequence(text: str) -> list[tuple[str, int]]:
+    """The markers in the order in which they came out."""
+    found: list[tuple[str, int]] = []
+    here = ""
+    for line in text.splitlines():
+        if match := _LINE.match(line):
+            here = os.path.normpath(match[2])
+        elif MARK in line:
+            found += [(here, int(number)) for number in _MARK.findall(line)]
+    return found
 
 
 def world_bit(world: str) -> int:
