@@ -14,9 +14,8 @@ from patcher.instructions import Verdict
 from patcher.profiles.base import JitModule, PublicFunction
 from patcher.scan.alone import Obstacle, Part, Use, opens_alone, place
 from patcher.scan.arms import members
-from patcher.scan.files import Files, is_library
-from patcher.scan.layers import SHUTTING_RULES
-from patcher.scan.model import LayerState, ModuleReport, Opening
+from patcher.scan.files import Files
+from patcher.scan.model import SHUTTING_RULES, LayerState, ModuleReport, Opening, is_library
 from patcher.scan.walks import Facts
 
 _ALL_UNITS = -1

@@ -24,14 +24,6 @@ _NEAR = 30  # lines above a gate in which a comment may begin that speaks of it
 _KEEP = 64  # files; the largest generated sources are a few megabytes each
 
 
-LIBRARIES = ("/cutlass/", "/cccl/", "/spdlog/", "/cub/", "/thrust/")
-
-
-def is_library(path: str) -> bool:
-    """True for vendored code that units of every target include."""
-    return any(part in path for part in LIBRARIES)
-
-
 @dataclass
 class SourceFile:
     """One file's text and what is derived from it."""

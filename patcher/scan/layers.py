@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from patcher import build, host
 from patcher import cause as causes
-from patcher.arch import DEVICE, ArchSet, Target
+from patcher.arch import ArchSet, Target
 from patcher.cuda.model import TranslationUnit, UnitReport
-from patcher.errors import InputError
-from patcher.gates import Cause, Effect, Evidence, Gate, Layer, Location, Severity, Worlds
+from patcher.gates import Cause, Effect, Evidence, Gate, Location
 from patcher.profiles.base import JitModule
-from patcher.scan.files import Files, is_library
+from patcher.scan.files import Files
+from patcher.scan.model import is_library
 from patcher.scan.walks import Facts, Walk
 
-SHUTTING_RULES = frozenset({"PY-MAJORS", "PY-GENCODE"})  # they decide about a whole module
 _SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc", ".inl")
 _MAX_HOST_BYTES = 4 << 20  # a generated kernel of that size holds no launcher
 
@@ -111,45 +108,4 @@ def _builds(module: JitModule, target: Target) -> bool:
     named = ArchSet.of(*module.targets)
     return bool(named & ArchSet.of(target.capability)) or any(
         t.suffix == "f" and t.capability.major == target.capability.major for t in named
-    )
-
-
-def binary_layer(
-    folders: Iterable[str], modules: Sequence[JitModule], root: Path, target: Target
-) -> list[Gate]:
-    """Prebuilt modules that win over their source and hold no code for the target."""
-    from patcher.binary.fatbin import covers, gpu_code, targets_of
-
-    gates = []
-    for library in _libraries(root, folders):
-        named = [m for m in modules if m.uri and re.fullmatch(m.uri, library.parent.name)]
-        if not named:
-            continue
-        try:
-            codes = gpu_code(library)
-        except (InputError, OSError):
-            continue
-        if codes and not covers(codes, target):
-            gates.append(_prebuilt(library, root, named[0], targets_of(codes), target))
-    return gates
-
-
-def _libraries(root: Path, folders: Iterable[str]) -> Iterator[Path]:
-    """``MODULE/*.so`` below each folder, sorted."""
-    for folder in folders:
-        for path in sorted((root / folder).glob("*/*.so")):
-            yield path
-
-
-def _prebuilt(
-    library: Path, root: Path, module: JitModule, holds: Sequence[str], target: Target
-) -> Gate:
-    path = library.relative_to(root).as_posix() if library.is_relative_to(root) else str(library)
-    text = f"holds {' '.join(holds)}, nothing for {target}"
-    passed = ArchSet.of(*(name for name in holds if name.startswith("sm_")))
-    return Gate(
-        Layer.BINARY, "prebuilt-module", Location(path, 0, 0), f"code for {' '.join(holds)}",
-        Worlds(open=passed, closed=DEVICE - passed), excludes_target=True,
-        effect=Effect.FEATURE, cause=Cause.BINARY, severity=Severity.WARNING,
-        evidence=(Evidence(path, 0, text),), modules=(module.name,),
     )

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
 from patcher.arch import Target
 from patcher.gates import Evidence, Gate, Layer, Severity
+
+SHUTTING_RULES = frozenset({"PY-MAJORS", "PY-GENCODE"})  # they decide about a whole module
+LIBRARIES = ("/cutlass/", "/cccl/", "/spdlog/", "/cub/", "/thrust/")
+
+
+def is_library(path: str) -> bool:
+    """True for vendored code that units of every target include."""
+    return any(part in path for part in LIBRARIES)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What of a package is scanned. Empty means everything.
+
+    ``modules`` and ``units`` are names and paths; ``follow_all`` looks for the
+    public functions of every module, not only of those with something to open or
+    to fear; ``tick`` is told of progress.
+    """
+
+    layers: frozenset[Layer] = frozenset()
+    modules: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    follow_all: bool = False
+    tick: Callable[[int, int], None] = field(default=lambda done, total: None)
+
+    def wants(self, layer: Layer) -> bool:
+        return not self.layers or layer in self.layers
 
 
 class Opening(str, Enum):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from patcher.arch import Target
 from patcher.cuda.model import TranslationUnit, UnitReport
 from patcher.cuda.predefined import ToolkitMacros
+from patcher.cuda.store import Store
 from patcher.cuda.walk import Walker
 from patcher.gates import Cause, Gate, Layer, Severity
 from patcher.package.model import Package
@@ -24,41 +25,23 @@ from patcher.scan.features import (
     with_module_cause,
 )
 from patcher.scan.files import Files
-from patcher.scan.layers import binary_layer, build_layer, host_layer, python_layer
+from patcher.scan.layers import build_layer, host_layer, python_layer
 from patcher.scan.model import (
     ConfigurationRow,
     MissingRow,
+    Options,
     PackageRow,
     Report,
     ToolchainRow,
 )
 from patcher.scan.opened import Openers, shipped_for
+from patcher.scan.prebuilt import binary_layer
 from patcher.scan.preprocessor import Judge, merge
 from patcher.scan.walks import Facts, judged, walk_all
 from patcher.toolchain.model import Toolkit
 from patcher.tree import Tree
 
 _SEVERITIES = [Severity.CRITICAL, Severity.WARNING, Severity.INFO]
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What of a package is scanned. Empty means everything.
-
-    ``modules`` and ``units`` are names and paths; ``follow_all`` looks for the
-    public functions of every module, not only of those with something to open or
-    to fear; ``tick`` is told of progress.
-    """
-
-    layers: frozenset[Layer] = frozenset()
-    modules: tuple[str, ...] = ()
-    units: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
-    follow_all: bool = False
-    tick: Callable[[int, int], None] = field(default=lambda done, total: None)
-
-    def wants(self, layer: Layer) -> bool:
-        return not self.layers or layer in self.layers
 
 
 def scan(
@@ -68,19 +51,22 @@ def scan(
     references: Sequence[Target],
     toolkit: Toolkit,
     options: Options | None = None,
+    *,
+    store: Store | None = None,
 ) -> Report:
     """Every gate of a package that excludes a target or is over-open, by feature.
 
     Raises InputError when the package's own files cannot be read.
     """
     return _Scan(package, profile, tuple(targets), tuple(references), toolkit,
-                 options or Options()).report()
+                 options or Options(), store).report()
 
 
 class _Scan:
     def __init__(
         self, package: Package, profile: Profile, targets: tuple[Target, ...],
         references: tuple[Target, ...], toolkit: Toolkit, options: Options,
+        store: Store | None,
     ) -> None:
         self.package, self.profile, self.toolkit, self.options = package, profile, toolkit, options
         self.targets, self.references = targets, references
@@ -88,7 +74,7 @@ class _Scan:
         self.files = Files(self.tree)
         self.modules = list(profile.modules(package, toolkit))
         macros = ToolkitMacros(toolkit.version, toolkit.platform, toolkit.host.macros or None)
-        self.walker = Walker(self.tree, toolkit=macros)
+        self.walker = Walker(self.tree, toolkit=macros, store=store)
         self.openers = Openers(shipped_for(package.name), package.name)
         self.units_of: dict[str, int] = {}  # gate id -> units
         self.details: dict[str, tuple[Gate, ...]] = {}

@@ -9,7 +9,8 @@ from patcher.arch import DEVICE, Target
 from patcher.build import Observer
 from patcher.cuda.model import Missing, TranslationUnit, UnitReport
 from patcher.scan.arms import ArmTable, Seen, members, representatives
-from patcher.scan.files import Files, is_library
+from patcher.scan.files import Files
+from patcher.scan.model import is_library
 from patcher.scan.preprocessor import Found, Judge
 
 Walk = Callable[[TranslationUnit, bool], UnitReport]  # the unit, and whether every arm is wanted

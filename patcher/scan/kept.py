@@ -1,0 +1,127 @@
+"""A scan whose report is remembered, good as long as everything it was made from is the same.
+
+Made from: our own code and data, the shipped patchsets, the request, the toolkit, what the
+profile saw around the package, the code in prebuilt modules, and every file and listing that
+the scan read (``watch``). Contents are compared, never times or sizes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from patcher.arch import Target
+from patcher.cuda.store import Store, key_of
+from patcher.gates import Gate, Layer
+from patcher.package.model import Package
+from patcher.profiles.base import Profile
+from patcher.scan.codec import decoder, encoder
+from patcher.scan.model import Options, Report
+from patcher.scan.watch import WatchedTree, unchanged
+from patcher.toolchain.model import Toolkit
+
+_HERE = Path(__file__).resolve().parents[1]
+
+
+def scan(
+    package: Package, profile: Profile, targets: Sequence[Target],
+    references: Sequence[Target], toolkit: Toolkit, options: Options, *, store: Store | None,
+) -> Report:
+    """As ``run.scan``; with a store the answer comes from there when it can.
+
+    Raises InputError when the package's own files cannot be read.
+    """
+    def anew(watched: Package) -> Report:
+        from patcher.scan import run
+
+        return run.scan(watched, profile, targets, references, toolkit, options, store=store)
+
+    if store is None:
+        return anew(package)
+    request = (package.name, package.import_name, package.version, str(package.root),
+               package.editable, package.source_tree, package.read_only,
+               [t.name for t in targets], [t.name for t in references],
+               repr(toolkit), sorted(options.layers), options.modules, options.units,
+               options.assumed, options.follow_all)
+    around = (profile.surroundings(package, toolkit), _prebuilt(package, profile, options))
+    key = key_of("report", code_digest(), request, around)
+    kept = _find(store, key, package)
+    return kept if kept is not None else _keep(store, key, package, anew)
+
+
+def _find(store: Store, key: str, package: Package) -> Report | None:
+    entry = store.get(key)
+    if entry is None or not unchanged(package.tree, entry["trace"]):
+        return None
+    values = [decode(value) for decode, value in
+              zip(_parts(decoder), entry["report"], strict=True)]
+    return Report(*values, details=_Later(entry["details"]))
+
+
+def _keep(
+    store: Store, key: str, package: Package, anew: Callable[[Package], Report]
+) -> Report:
+    tree = WatchedTree(package.tree)
+    report = anew(replace(package, tree=tree))
+    details = json.dumps(encoder(Mapping[str, tuple[Gate, ...]])(report.details))
+    names = [f.name for f in fields(Report) if f.name != "details"]
+    parts = [encode(getattr(report, name)) for encode, name in
+             zip(_parts(encoder), names, strict=True)]
+    store.put(key, {"trace": tree.trace(), "report": parts, "details": details})
+    return report
+
+
+def _parts(way: Callable[[Any], Callable[[Any], Any]]) -> list[Callable[[Any], Any]]:
+    from typing import get_type_hints
+
+    hints = get_type_hints(Report)
+    return [way(hints[f.name]) for f in fields(Report) if f.name != "details"]
+
+
+class _Later(Mapping[str, tuple[Gate, ...]]):
+    """The gates behind each row, unpacked when somebody asks: most readers do not."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._rows: Mapping[str, tuple[Gate, ...]] | None = None
+
+    def _unpacked(self) -> Mapping[str, tuple[Gate, ...]]:
+        if self._rows is None:
+            self._rows = decoder(Mapping[str, tuple[Gate, ...]])(json.loads(self._text))
+        return self._rows
+
+    def __getitem__(self, name: str) -> tuple[Gate, ...]:
+        return self._unpacked()[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._unpacked())
+
+    def __len__(self) -> int:
+        return len(self._unpacked())
+
+
+def _prebuilt(package: Package, profile: Profile, options: Options) -> list[tuple[str, str]]:
+    """The code that each prebuilt module holds, as far as the binary layer looks at it."""
+    if not options.wants(Layer.BINARY) or package.read_only:
+        return []
+    from patcher.scan.prebuilt import prebuilt_code
+
+    return [(str(path), " ".join(sorted(map(str, codes)))) for path, codes in
+            prebuilt_code(profile.aot_folders(package), package.root)]
+
+
+@cache
+def code_digest() -> str:
+    """Names all of our code, data and shipped patchsets."""
+    from patcher.patchset.load import shipped
+
+    state = hashlib.blake2b(digest_size=16)
+    files = [path for path in _HERE.rglob("*") if path.suffix in (".py", ".json")]
+    for path in sorted([*files, *shipped().values()]):
+        state.update(str(path).encode() + b"\0" + path.read_bytes())
+    return state.hexdigest()
