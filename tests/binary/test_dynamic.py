@@ -53,7 +53,8 @@ def test_a_changed_parameter_is_named(tmp_path: Path) -> None:
     gone, check = missing_symbols(read_dynamic(user), [read_dynamic(new)])
     assert check.readable == "c10::check(int, char const*)"
     assert check.difference == "parameter 1: int expected, unsigned int provided"
-    assert gone.readable == "c10::gone()" and not gone.nearest
+    assert gone.readable == "c10::gone()"
+    assert not gone.nearest
 
 
 def test_weak_references_are_not_missing(tmp_path: Path) -> None:
@@ -98,7 +99,8 @@ def test_truncated_files_are_refused_in_one_line(tmp_path: Path, cut: int) -> No
     broken.write_bytes(whole[:cut])
     with pytest.raises(InputError) as refusal:
         read_dynamic(broken)
-    assert "broken.so" in str(refusal.value) and "\n" not in str(refusal.value)
+    assert "broken.so" in str(refusal.value)
+    assert "\n" not in str(refusal.value)
 
 
 def test_signatures() -> None:
@@ -119,7 +121,8 @@ def test_origin_is_where_the_object_was_found(tmp_path: Path) -> None:
     link.symlink_to(user)
     for path, lost in ((user, []), (link, ["libbase.so"])):
         assert [m.name for m in Loader().load(path).missing] == lost
-        opened = subprocess.run([sys.executable, "-c", f"import ctypes; ctypes.CDLL({str(path)!r})"],
+        program = f"import ctypes; ctypes.CDLL({str(path)!r})"
+        opened = subprocess.run([sys.executable, "-c", program],
                                 capture_output=True, text=True)
         assert ("libbase.so: cannot open" in opened.stderr) == bool(lost)
 
