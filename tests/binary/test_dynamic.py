@@ -36,11 +36,17 @@ def test_symbols_equal_those_of_nm(path: Path) -> None:
     assert dynamic.weak >= {r[-1].split("@")[0] for r in undefined if r[-2] in "wv"}
 
 
+def said(*command: str | Path) -> str:
+    """All that a command printed, whatever its exit code."""
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    return run.stdout + run.stderr
+
+
 def build(folder: Path, name: str, source: str, *flags: str) -> Path:
     unit, library = folder / f"{name}.cc", folder / f"lib{name}.so"
     unit.write_text(source)
-    command = ["g++", "-shared", "-fPIC", "-o", library, unit, f"-Wl,-soname,{library.name}"]
-    subprocess.run([*command, *flags], check=True)
+    command: list[str | Path] = ["g++", "-shared", "-fPIC", "-o", library, unit]
+    subprocess.run([*command, f"-Wl,-soname,{library.name}", *flags], check=True)
     return library
 
 
@@ -72,8 +78,8 @@ def test_the_loader_finds_what_ldd_finds(tmp_path: Path) -> None:
     lost = build(tmp_path, "lost", "int base(); int f() { return base(); }", f"-L{deep}", "-lbase")
     assert Loader().load(user).missing == ()
     assert [m.name for m in Loader().load(lost).missing] == ["libbase.so"]
-    assert "not found" in subprocess.run(["ldd", lost], capture_output=True, text=True).stdout
-    assert "not found" not in subprocess.run(["ldd", user], capture_output=True, text=True).stdout
+    assert "not found" in said("ldd", lost)
+    assert "not found" not in said("ldd", user)
     assert Loader([str(deep)]).load(lost).missing == ()
     assert Loader(preloaded=[deep / "libbase.so"]).load(lost).missing == ()
 
@@ -88,7 +94,7 @@ def test_an_old_rpath_of_a_loader_serves_its_needs(tmp_path: Path) -> None:
         top = build(tmp_path, "top", "int mid(); int f() { return mid(); }", f"-L{deep}", "-lmid",
                     f"-Wl,{tags},-rpath,$ORIGIN/deep", "-Wl,--allow-shlib-undefined")
         assert [m.name for m in Loader().load(top).missing] == lost
-        ldd = subprocess.run(["ldd", top], capture_output=True, text=True).stdout
+        ldd = said("ldd", top)
         assert ("libleaf.so => not found" in ldd) == bool(lost)
 
 
@@ -122,9 +128,8 @@ def test_origin_is_where_the_object_was_found(tmp_path: Path) -> None:
     for path, lost in ((user, []), (link, ["libbase.so"])):
         assert [m.name for m in Loader().load(path).missing] == lost
         program = f"import ctypes; ctypes.CDLL({str(path)!r})"
-        opened = subprocess.run([sys.executable, "-c", program],
-                                capture_output=True, text=True)
-        assert ("libbase.so: cannot open" in opened.stderr) == bool(lost)
+        opened = said(sys.executable, "-c", program)
+        assert ("libbase.so: cannot open" in opened) == bool(lost)
 
 
 def test_a_process_keeps_what_it_loaded_and_its_fork_goes_its_own_way(tmp_path: Path) -> None:
