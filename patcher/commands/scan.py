@@ -47,7 +47,7 @@ def command(
     from patcher.commands.scanning import scan_packages
     from patcher.gates import Layer
     from patcher.scan.combine import since
-    from patcher.scan.run import Options
+    from patcher.scan.model import Options
 
     options = Options(frozenset(map(Layer, layers)), modules, units)
     report = scan_packages(settings, packages, options)

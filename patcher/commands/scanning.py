@@ -12,23 +12,24 @@ import click
 from patcher.commands.options import Settings
 
 if TYPE_CHECKING:
-    from patcher.scan.model import Report
-    from patcher.scan.run import Options
+    from patcher.scan.model import Options, Report
 
 
 def scan_packages(settings: Settings, names: Sequence[str], options: Options) -> Report:
     """Scan each package for the devices of ``--arch`` and combine the reports."""
     from patcher.arch import target
+    from patcher.cuda.store import Store
     from patcher.package.environment import find_environment
     from patcher.package.find import find_package
     from patcher.profiles import profile_for
     from patcher.scan.combine import combine
-    from patcher.scan.run import scan
+    from patcher.scan.kept import scan
     from patcher.toolchain.find import find_toolkit
 
     environment = find_environment(settings.python, settings.root)
     click.echo(f"environment: {environment.reason}", err=True)
     toolkit = find_toolkit(settings.cuda, environment)
+    store = Store.default()
     references = [target(name) for name in settings.reference]
     reports = []
     for name in names:
@@ -42,7 +43,7 @@ def scan_packages(settings: Settings, names: Sequence[str], options: Options) ->
         assumed = tuple(f"{r.target.name}: {r.reason}" for r in resolved if r.assumed)
         targets = list(dict.fromkeys(r.target for r in resolved))
         reports.append(scan(package, profile, targets, references, toolkit,
-                            replace(options, assumed=assumed, tick=_progress())))
+                            replace(options, assumed=assumed, tick=_progress()), store=store))
     return combine(reports)
 
 

@@ -22,7 +22,7 @@ def command(settings: Settings, topic: str) -> Exit:
     from patcher.report.json_scan import render_json
     from patcher.report.text_why import render_why
     from patcher.scan.combine import about, only
-    from patcher.scan.run import Options
+    from patcher.scan.model import Options
 
     package, _, feature = topic.partition(":") if not _is_path(topic) else (topic, "", "")
     report = scan_packages(settings, [package], Options(follow_all=bool(feature)))

@@ -116,6 +116,9 @@ class Profile(Protocol):
     def resolve_target(self, device: str, package: Package, toolkit: Toolkit) -> Resolved:
         """The target that a device, capability or target name means for this package."""
 
+    def surroundings(self, package: Package, toolkit: Toolkit) -> tuple[str, ...]:
+        """What its answers depend on besides the package's tree and the toolkit."""
+
     def aot_folders(self, package: Package) -> list[str]:
         """Folders of prebuilt modules that win over source; absolute or package paths."""
 

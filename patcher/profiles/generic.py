@@ -39,6 +39,10 @@ class Generic:
         """The package's own tree: nothing is generated."""
         return package.tree
 
+    def surroundings(self, package: Package, toolkit: Toolkit) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
     def modules(self, package: Package, toolkit: Toolkit) -> list[JitModule]:
         """None: what is built at run time is not known."""
         return []

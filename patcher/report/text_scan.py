@@ -8,9 +8,14 @@ from dataclasses import dataclass
 
 from patcher.gates import Cause, Gate, Layer, Severity
 from patcher.scan.combine import Since
-from patcher.scan.files import is_library
-from patcher.scan.layers import SHUTTING_RULES
-from patcher.scan.model import ModuleReport, Opening, OpensAlone, Report
+from patcher.scan.model import (
+    SHUTTING_RULES,
+    ModuleReport,
+    Opening,
+    OpensAlone,
+    Report,
+    is_library,
+)
 
 WIDTH = 80
 _ORDER = [Severity.CRITICAL, Severity.WARNING, Severity.INFO]

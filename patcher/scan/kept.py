@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from patcher.arch import Target
 from patcher.cuda.store import Store, key_of
@@ -58,9 +58,9 @@ def _find(store: Store, key: str, package: Package) -> Report | None:
     entry = store.get(key)
     if entry is None or not unchanged(package.tree, entry["trace"]):
         return None
-    values = [decode(value) for decode, value in
-              zip(_parts(decoder), entry["report"], strict=True)]
-    return Report(*values, details=_Later(entry["details"]))
+    values = {name: decoder(hint)(value) for (name, hint), value in
+              zip(_parts().items(), entry["report"], strict=True)}
+    return Report(**values, details=_Later(entry["details"]))
 
 
 def _keep(
@@ -69,18 +69,15 @@ def _keep(
     tree = WatchedTree(package.tree)
     report = anew(replace(package, tree=tree))
     details = json.dumps(encoder(Mapping[str, tuple[Gate, ...]])(report.details))
-    names = [f.name for f in fields(Report) if f.name != "details"]
-    parts = [encode(getattr(report, name)) for encode, name in
-             zip(_parts(encoder), names, strict=True)]
+    parts = [encoder(hint)(getattr(report, name)) for name, hint in _parts().items()]
     store.put(key, {"trace": tree.trace(), "report": parts, "details": details})
     return report
 
 
-def _parts(way: Callable[[Any], Callable[[Any], Any]]) -> list[Callable[[Any], Any]]:
-    from typing import get_type_hints
-
+def _parts() -> dict[str, Any]:
+    """The fields of a report and their types, but for the one that is unpacked later."""
     hints = get_type_hints(Report)
-    return [way(hints[f.name]) for f in fields(Report) if f.name != "details"]
+    return {f.name: hints[f.name] for f in fields(Report) if f.name != "details"}
 
 
 class _Later(Mapping[str, tuple[Gate, ...]]):

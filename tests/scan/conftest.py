@@ -11,8 +11,8 @@ from patcher.arch import target
 from patcher.package.environment import find_environment
 from patcher.package.find import find_package
 from patcher.profiles import profile_for
-from patcher.scan.model import Report
-from patcher.scan.run import Options, scan
+from patcher.scan.model import Options, Report
+from patcher.scan.run import scan
 from patcher.toolchain.find import find_toolkit
 
 REFERENCES = ("sm_90a", "sm_100a")

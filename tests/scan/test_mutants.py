@@ -22,7 +22,8 @@ from patcher.package.environment import find_environment
 from patcher.package.find import find_package
 from patcher.package.model import Package
 from patcher.profiles import profile_for
-from patcher.scan.run import Options, scan
+from patcher.scan.model import Options
+from patcher.scan.run import scan
 from patcher.toolchain.find import find_toolkit
 from patcher.tree import ChangedTree, FolderTree, Tree
 

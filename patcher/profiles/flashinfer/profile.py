@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,6 +68,10 @@ class FlashInfer:
     def resolve_target(self, device: str, package: Package, toolkit: Toolkit) -> Resolved:
         """The target that a device, capability or target name means for this package."""
         return resolve_target(device, package, toolkit)
+
+    def surroundings(self, package: Package, toolkit: Toolkit) -> tuple[str, ...]:
+        """The folders of headers that are found beside the package or in its environment."""
+        return tuple(map(str, astuple(_machine(package, toolkit))))
 
     def aot_folders(self, package: Package) -> list[str]:
         """Where prebuilt modules are looked for: the package's own, and jit-cache packages.
