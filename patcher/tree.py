@@ -110,9 +110,9 @@ class FolderTree:
             with os.scandir(place) as entries:
                 for entry in entries:
                     # a link to a folder counts only where links are trusted
-                    if entry.is_dir(follow_symlinks=outside):
+                    if _leads_to_folder(entry, follow=outside):
                         folders.add(entry.name)
-                    elif not entry.is_dir():
+                    elif not _leads_to_folder(entry, follow=True):
                         files.add(entry.name)
         except (OSError, UnsafePath):
             return frozenset(), frozenset()
@@ -123,6 +123,14 @@ class FolderTree:
 
     def folders(self, folder: str) -> frozenset[str]:
         return self._listing(folder)[1]
+
+
+def _leads_to_folder(entry: os.DirEntry[str], *, follow: bool) -> bool:
+    """False too for a link in a loop, which must not hide what lies beside it."""
+    try:
+        return entry.is_dir(follow_symlinks=follow)
+    except OSError:
+        return False
 
 
 class WheelTree:

@@ -26,10 +26,11 @@ def read_ptxas(path: Path) -> Ptxas:
     """Read a ptxas; raises InputError when the file is not there or does not look like one."""
     try:
         with open(path, "rb") as handle, mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ) as data:
-            release = _RELEASE.search(data)
+            found = _RELEASE.search(data)
+            release = found[1].decode() if found else ""
             targets = frozenset(name.decode() for name in _TARGET.findall(data))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read: {error}", where=str(path)) from error
-    if release is None or not targets:
+    if not release or not targets:
         raise InputError("not a ptxas", where=str(path))
-    return Ptxas(path, release[1].decode(), targets)
+    return Ptxas(path, release, targets)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
@@ -14,7 +15,7 @@ from patcher.binary.abi import TORCH_SYMBOL, MissingSymbol, explain, missing_sym
 from patcher.binary.dynamic import Dynamic
 from patcher.binary.symbols import Fit, SymbolTable, load
 
-_RELEASES = Path(__file__).parents[1] / "data" / "torch_users.json"
+_USERS = Path(__file__).parents[1] / "data" / "torch_users.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +71,14 @@ def minor(release: str) -> str:
 
 
 def releases_for(distribution: str, torch: str) -> tuple[str, ...]:
-    """Releases of a package that are known to fit a torch release, newest first."""
-    rows: Mapping[str, list[str]] = _releases().get(distribution, {})
-    return tuple(version for version, fitting in rows.items()
-                 if minor(torch) in {minor(release) for release in fitting})
+    """Requirements (``sgl-kernel==0.3.21``) of a package known to fit a torch, newest first."""
+    document = _users()
+    family = document["families"].get(distribution, distribution)
+    return tuple(requirement for requirement, fitting in document["packages"].get(family, ())
+                 if minor(torch) in fitting)
 
 
 @cache
-def _releases() -> dict[str, dict[str, list[str]]]:
-    document = json.loads(_RELEASES.read_text("utf-8"))
-    found: dict[str, dict[str, list[str]]] = document["packages"]
-    return found
+def _users() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(_USERS.read_text("utf-8"))
+    return document

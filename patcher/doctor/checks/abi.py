@@ -63,8 +63,12 @@ def shown(symbol: MissingSymbol) -> str:
 def ways_out(name: str, built_for: Sequence[str], torch: str) -> tuple[str, ...]:
     """Commands that end a mismatch, least effort first."""
     distribution = name.replace("_", "-")
-    ways = [f"pip install '{distribution}=={version}'"
-            for version in releases_for(distribution, torch)[:1]]
+    ways = []
+    for requirement in releases_for(distribution, torch)[:1]:
+        # a successor under another name brings the same files; pip would not remove the old ones
+        renamed = not requirement.startswith(f"{distribution}==")
+        remove = f"pip uninstall -y {distribution} && " if renamed else ""
+        ways.append(f"{remove}pip install '{requirement}'")
     if built_for:
         ways.append(f"pip install 'torch=={minor(built_for[-1])}.*'")
     ways.append(f"pip install --no-binary {distribution} --no-build-isolation {distribution}")

@@ -31,7 +31,8 @@ def toolkit_headers(surroundings: Surroundings) -> Iterable[Result]:
         if missing:
             yield _gap(toolkit, missing, surroundings)
         else:
-            yield Result("toolkit-headers", Status.OK, f"{toolkit.path}: the headers are complete")
+            yield Result("toolkit-headers", Status.OK, "the CUDA headers are complete",
+                         (f"in {toolkit.path}",))
 
 
 def closure_gaps(toolkit: Toolkit, includes: Iterable[str]) -> tuple[Missing, ...]:
@@ -70,7 +71,8 @@ def owner_of(missing: Missing) -> str:
 def _gap(toolkit: Toolkit, missing: list[Missing], surroundings: Surroundings) -> Result:
     first = missing[0]
     owner = owner_of(first)
-    place = "" if _is_probe(first) else f", which {first.source}:{first.line} includes"
+    source = first.source.removeprefix(f"{toolkit.path}/")
+    place = "" if _is_probe(first) else f", which {source}:{first.line} includes"
     present = cccl_version([Path(f) for f in (*toolkit.include, *toolkit.system)])
     partial = owner == _CCCL and not present and "/detail/" in first.include
     detail = ": a partial copy of CCCL, of which only the whole set works" if partial else ""
@@ -80,8 +82,9 @@ def _gap(toolkit: Toolkit, missing: list[Missing], surroundings: Surroundings) -
     patchset = "cuda-headers" if owner == _CCCL and not present and _bundled(surroundings) else None
     return Result(
         "toolkit-headers", Status.ERROR,
-        f"{toolkit.path}: {first.include} is missing{place}{detail}",
-        (*(f"expect: {m.source}:{m.line}: fatal error: {m.include}: No such file or directory"
+        f"{first.include} is missing{place}{detail}",
+        (f"in {toolkit.path}",
+         *(f"expect: {m.source}:{m.line}: fatal error: {m.include}: No such file or directory"
            for m in missing[:_SHOWN]),
          *((f"a complete CCCL is {_bundled(surroundings)}",) if patchset else ())),
         Repair(patchset, (wheel,)),
@@ -108,14 +111,15 @@ def mixed_cccl(surroundings: Surroundings) -> Iterable[Result]:
                          tuple(f"{dotted(v)} in {path}" for path, v in versions.items()))
         strange = list(_strangers(toolkit.path, surroundings))
         if strange:
-            yield _mixed(toolkit, f"has {len(strange)} files in its CCCL that its wheel did not "
-                         "bring or that changed since", tuple(strange[:_SHOWN]))
+            yield _mixed(toolkit, f"has files in its CCCL that its wheel did not bring or that "
+                         f"changed since ({len(strange)})", tuple(strange[:_SHOWN]))
 
 
 def _mixed(toolkit: Toolkit, what: str, evidence: tuple[str, ...]) -> Result:
     return Result(
-        "toolkit-mixed-cccl", Status.ERROR, f"{toolkit.path} {what}",
-        (*evidence, 'expect: error: missing binary operator before token "("'),
+        "toolkit-mixed-cccl", Status.ERROR, f"the CUDA toolkit {what}",
+        (f"in {toolkit.path}", *evidence,
+         'expect: error: missing binary operator before token "("'),
         Repair(commands=(f"rm -r {toolkit.path}/include/cccl",
                          f"pip install --force-reinstall --no-deps {_CCCL}")))
 

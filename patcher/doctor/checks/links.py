@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,16 +24,29 @@ def _folder(root: Path) -> Path | None:
 
 
 def _lib64(root: Path) -> Iterable[Result]:
-    if (root / "lib64").exists() or not (root / "lib").is_dir():
+    link = root / "lib64"
+    if link.exists() or not (root / "lib").is_dir():
         return
     searched = "lib$(_TARGET_SIZE_)" in _text(root / "bin" / "nvcc.profile")
     who = "nvcc itself and JIT builds search" if searched else "JIT builds search"
     yield Result(
         "toolkit-lib64", Status.ERROR,
-        f"{root}: no lib64, which {who}; the libraries are in lib",
-        (f"{root}/lib", "expect: ld: cannot find -lcudart, -lcudadevrt or -lcudart_static"),
-        Repair("cuda-libraries", (f"ln -s lib {root}/lib64",)),
+        f"{_absence(link)}, which {who}; the libraries are in lib",
+        (f"in {root}", "expect: ld: cannot find -lcudart, -lcudadevrt or -lcudart_static"),
+        _repair(link, "lib"),
     )
+
+
+def _absence(link: Path) -> str:
+    return (f"{link.name} is a broken link to {os.readlink(link)}" if link.is_symlink() else
+            f"there is no {link.name}")
+
+
+def _repair(link: Path, target: str) -> Repair:
+    """The patchset, which replaces nothing; a broken link is for its owner to replace."""
+    if link.is_symlink():
+        return Repair(commands=(f"ln -sfn {target} {link}",))
+    return Repair("cuda-libraries", (f"ln -s {target} {link}",))
 
 
 def _text(path: Path) -> str:
@@ -49,16 +63,17 @@ def _cudart(root: Path) -> Iterable[Result]:
     versions = sorted(p.name for p in folder.glob("libcudart.so.*") if p.is_file())
     if not versions:
         yield Result(
-            "toolkit-cudart", Status.ERROR, f"{root}: no CUDA runtime library at all",
-            ("expect: cannot find -lcudart",),
+            "toolkit-cudart", Status.ERROR, "there is no CUDA runtime library at all",
+            (f"in {root}", "expect: cannot find -lcudart",),
             Repair(commands=("pip install nvidia-cuda-runtime",)),
         )
         return
+    link = folder / "libcudart.so"
     yield Result(
         "toolkit-cudart", Status.ERROR,
-        f"{folder}: libcudart.so is missing, only {versions[0]} is there: -lcudart fails",
-        (str(folder / versions[0]), "expect: /usr/bin/ld: cannot find -lcudart"),
-        Repair("cuda-libraries", (f"ln -s {versions[0]} {folder}/libcudart.so",)),
+        f"{_absence(link)}, only {versions[0]}: -lcudart fails",
+        (f"in {folder}", "expect: /usr/bin/ld: cannot find -lcudart"),
+        _repair(link, versions[0]),
     )
 
 

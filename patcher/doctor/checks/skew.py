@@ -21,8 +21,9 @@ def version_skew(surroundings: Surroundings) -> Iterable[Result]:
         parts = read_parts(toolkit, surroundings.environment.site_packages)
         results = [*_launch(toolkit, parts), *_runtime(toolkit, parts)]
         yield from results or [
-            Result("toolkit-versions", Status.OK, f"{toolkit.path}: one release ({parts.nvcc})",
-                   (_list(parts),))
+            Result("toolkit-versions", Status.OK,
+                   f"the CUDA toolkit is of one release ({parts.nvcc})",
+                   (_list(parts), f"in {toolkit.path}"))
         ]
 
 
@@ -39,9 +40,10 @@ def _launch(toolkit: Toolkit, parts: Parts) -> Iterable[Result]:
         return
     yield Result(
         "toolkit-skew-compiler", Status.ERROR,
-        f"{toolkit.path}: nvcc is {parts.nvcc}, but {' and '.join(wrong)}: nothing compiles, "
-        "not even an empty kernel",
-        (_list(parts), f"crt/host_runtime.h: __cudaLaunch takes {parts.launch_arity} parameter(s)",
+        f"nvcc is {parts.nvcc}, but {' and '.join(wrong)}: nothing compiles, not even an empty "
+        "kernel",
+        (_list(parts), f"in {toolkit.path}",
+         f"crt/host_runtime.h: __cudaLaunch takes {parts.launch_arity} parameter(s)",
          ('expect: error: macro "__cudaLaunch" requires 2 arguments, but only 1 given'
          " (or: passed 2 arguments, but takes just 1)")),
         Repair(commands=(_pins(parts.nvcc, "nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm"),)),
@@ -56,9 +58,9 @@ def _runtime(toolkit: Toolkit, parts: Parts) -> Iterable[Result]:
     extra = (f"or compile with -D{_ESCAPE} (this CCCL knows it)",) if escape else ()
     yield Result(
         "toolkit-skew-runtime", Status.ERROR,
-        f"{toolkit.path}: nvcc is {parts.nvcc}, but the runtime headers are {parts.runtime}: "
-        "every include of <cuda/std/...> stops",
-        (_list(parts), f"{_CHECKER} compares the two",
+        f"nvcc is {parts.nvcc}, but the runtime headers are {parts.runtime}: every include of "
+        "<cuda/std/...> stops",
+        (_list(parts), f"in {toolkit.path}", f"{_CHECKER} compares the two",
          ('expect: #error "CUDA compiler and CUDA toolkit headers are incompatible, '
          'please check your include paths"')),
         Repair(commands=(_pins(parts.nvcc, "nvidia-cuda-runtime"), *extra)),
