@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from patcher.cuda.expression import Node, Parser
 from patcher.cuda.lexer import CONDITIONAL, Directive, directives
-from patcher.cuda.problems import Malformed, TooComplex
+from patcher.cuda.problems import Malformed, TooComplex, deep_recursion
 from patcher.cuda.tokens import SPACES, significant, tokenise
 from patcher.edits import Span
 
@@ -130,7 +130,8 @@ def normalise(condition: str) -> str:
     text = rows[0].text if rows else condition
     tokens = significant(tokenise(text))
     try:
-        return _render(Parser(tokens, keep_names=True).parse())
+        with deep_recursion():
+            return _render(Parser(tokens, keep_names=True).parse())
     except (Malformed, TooComplex):
         return " ".join(tokens)
 
@@ -146,7 +147,7 @@ def _render(node: Node) -> str:
     if kind == "?:":
         return " ".join([_nested(node[1]), "?", _nested(node[2]), ":", _nested(node[3])])
     if kind == ",":
-        return f"{_nested(node[1])}, {_nested(node[2])}"
+        return ", ".join(map(_nested, node[1]))
     return f"{kind}{_nested(node[1])}"
 
 

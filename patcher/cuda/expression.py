@@ -66,17 +66,22 @@ class Parser:
             raise Malformed(f"missing {token!r}")
         self._at += 1
 
+    @staticmethod
+    def _bound(depth: int) -> None:
+        """The tree is walked by recursion: whatever deepens it counts."""
+        if depth > MAX_NESTING:
+            raise TooComplex("the condition is nested too deep")
+
     def _comma(self) -> Node:
-        node = self._ternary()
+        parts = [self._ternary()]
         while self._peek() == ",":
             self._at += 1
-            node = (",", node, self._ternary())
-        return node
+            parts.append(self._ternary())
+        return (",", parts) if len(parts) > 1 else parts[0]
 
     def _ternary(self) -> Node:
         self._depth += 1
-        if self._depth > MAX_NESTING:
-            raise TooComplex("the condition is nested too deep")
+        self._bound(self._depth)
         node = self._binary(0)
         if self._peek() == "?":
             self._at += 1
@@ -101,9 +106,10 @@ class Parser:
         while self._peek() in ("!", "-", "+", "~"):
             operators.append(self._peek())
             self._at += 1
-        if len(operators) > MAX_NESTING:
-            raise TooComplex("the condition is nested too deep")
+        self._depth += len(operators)
+        self._bound(self._depth)
         node = self._atom()
+        self._depth -= len(operators)
         for operator in reversed(operators):
             node = (operator, node)
         return node
@@ -132,10 +138,11 @@ class Parser:
         return ("number", int(token == "true"), False)
 
     def _symbol(self, name: str) -> Node:
-        if name == "defined" and self._peek() != "(":
+        following = self._peek()
+        if name == "defined" and following and is_identifier(following):
             self._at += 1
-            return ("text", f"defined({self._tokens[self._at - 1 : self._at][0]})")
-        if self._peek() == "(":
+            return ("text", f"defined({following})")
+        if following == "(":
             return ("text", name + "".join(self._arguments()))
         return ("text", name)
 
@@ -201,8 +208,7 @@ def evaluate(node: Node) -> Value:
     if kind == "?:":
         return _choose(node)
     if kind == ",":
-        evaluate(node[1])
-        return evaluate(node[2])
+        return [evaluate(part) for part in node[1]][-1]
     value = evaluate(node[1])
     if isinstance(value, frozenset):
         return value

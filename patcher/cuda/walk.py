@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +11,7 @@ from patcher.cuda.files import Files
 from patcher.cuda.includes import Folders, SearchPath
 from patcher.cuda.model import Configuration, TranslationUnit, UnitReport
 from patcher.cuda.predefined import ToolkitMacros, base_table
+from patcher.cuda.problems import deep_recursion
 from patcher.cuda.record import Memo, Record
 from patcher.cuda.report import Reporter
 from patcher.cuda.results import Results
@@ -22,7 +22,6 @@ from patcher.cuda.values import Value, Values
 from patcher.tree import Tree
 
 MAX_ROUNDS = 4  # of a unit with missing headers, until the names in doubt are settled
-_RECURSION = 6000  # includes nest 200 deep, and macro arguments below them
 
 
 class Walker:
@@ -60,7 +59,7 @@ class Walker:
         files = self._files_for(configuration.std)
         if unit.content is not None:
             files.add(unit.path, unit.content)
-        with _deep_recursion(), _collector_at_rest():
+        with deep_recursion(), _collector_at_rest():
             search = self._search(configuration)
             if self._results and not every:
                 kept = self._results.find(unit, files, search)
@@ -116,16 +115,6 @@ class Walker:
         if key not in self._searches:
             self._searches[key] = SearchPath(*key, self._folders)
         return self._searches[key]
-
-
-@contextmanager
-def _deep_recursion() -> Iterator[None]:
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _RECURSION))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
 
 
 @contextmanager

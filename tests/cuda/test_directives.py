@@ -32,6 +32,28 @@ def test_spellings_of_one_condition_are_equal(spelling: str) -> None:
     assert normalise(spelling) == normalise(GUARD)
 
 
+@pytest.mark.parametrize("core", [
+    "{open}A{close}".format(open="(" * 5000, close=")" * 5000),
+    f"{('!' * 199 + '(') * 150}A{')' * 150}",
+    f"{'(A && ' * 199}A{')' * 199}",
+    f"{'(' * 150}{'A, ' * 150}A{')' * 150}",
+    ", ".join(["A"] * 50_000),
+    f"{'1 ? ' * 5000}A{' : 1' * 5000}",
+    f"{'F(' * 5000}{')' * 5000}",
+])
+def test_deep_conditions_compare_like_others(core: str) -> None:
+    """A comment changes no condition, however deep; another last name does."""
+    assert normalise(core + " /* deep */") == normalise(core)
+    assert normalise(core) != normalise(core + " || B")
+
+
+@pytest.mark.parametrize("text", ["defined", "defined(", "defined )", "A &&", "(A", "A ? B"])
+def test_what_is_no_expression_equals_itself_alone(text: str) -> None:
+    """A compiler rejects each of these, so none equals the condition that it begins like."""
+    assert normalise(f"{text} /* comment */") == normalise(text)
+    assert normalise(text) not in ("A", "defined(A)", "A ? B : 0")
+
+
 @pytest.mark.parametrize("other", [
     "defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900",
     "__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200",

@@ -64,6 +64,16 @@ def test_deep_parentheses_and_operators(tmp_path: Path) -> None:
     assert not any("unit.cu:5" in w for w in report.warnings)
 
 
+def test_operators_and_parentheses_deepen_together(tmp_path: Path) -> None:
+    """199 operators on each of 150 levels are 30,000 levels, though neither alone is many."""
+    report = walk(tmp_path, f"#if {('!' * 199 + '(') * 150}1{')' * 150}\n#endif\n"
+                            f"#if {'0, ' * 100_000}1\n#define LAST\n#endif\n"
+                            "#ifdef LAST\n#endif\n")
+    assert [w for w in report.warnings if "nested too deep" in w] == [
+        w for w in report.warnings if w.startswith("unit.cu:1:")] != []
+    assert not any("unit.cu:3" in w for w in report.warnings)
+
+
 def test_a_hundred_thousand_nested_ifs(tmp_path: Path) -> None:
     report = walk(tmp_path, "#if 1\n" * 100_000)
     assert any("within each other" in w for w in report.warnings)
