@@ -69,7 +69,8 @@ def wheel(distribution: str, version: str) -> Path:
     return found[0]
 
 
-def _unpacked(distribution: str, version: str) -> Path:
+def unpacked(distribution: str, version: str) -> Path:
+    """A wheel, unpacked once and shared by the trees."""
     folder = UNPACKED / f"{distribution.replace('-', '_')}-{version}"
     if not folder.is_dir():
         stage = folder.with_name(f".{folder.name}.{os.getpid()}")
@@ -88,7 +89,7 @@ def build(name: str, where: Path = TREES) -> Path:
     if not tree.is_dir():
         stage = where / f".{name}.{os.getpid()}"
         for distribution, version in parts_of(name).items():
-            shutil.copytree(_unpacked(distribution, version), stage, copy_function=link,
+            shutil.copytree(unpacked(distribution, version), stage, copy_function=link,
                             dirs_exist_ok=True)
         stage.rename(tree)
     return tree

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from patcher.errors import InputError
 
-_TARGET = re.compile(rb"\bsm_\d{2,3}[af]?\b")
+_TARGET = re.compile(rb"\bsm_(?:9\d|1\d\d)[af]?\b")  # older names stand there and are not accepted
 _RELEASE = re.compile(rb"\bV(\d+\.\d+\.\d+)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Ptxas:
-    """``targets`` are the names that ``ptxas --help`` lists for --gpu-name."""
+    """``targets`` are the names, from sm_90 on, that ``ptxas --help`` lists for --gpu-name."""
 
     path: Path
     version: str

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY
-
-TREES = REPOSITORY / "corpus" / "trees"
-sys.path.insert(0, str(TREES.parent))
-try:
-    import trees  # type: ignore[import-not-found]
-finally:
-    sys.path.pop(0)
+from tests.doctor.trees import trees
 
 
 @pytest.fixture(scope="session")

@@ -52,8 +52,8 @@ def test_gcc_takes_python_h_from_cpath(tmp_path: Path) -> None:
         pytest.skip("this interpreter has no Python.h")
     for variables, passes in (({}, False), ({"CPATH": include}, True),
                               ({"C_INCLUDE_PATH": include}, True)):
-        done = subprocess.run(["gcc", "-E", unit, "-o", "/dev/null"], check=False, capture_output=True,
-                              env={"PATH": "/usr/bin:/bin", **variables})
+        done = subprocess.run(["gcc", "-E", unit, "-o", "/dev/null"], check=False,
+                              capture_output=True, env={"PATH": "/usr/bin:/bin", **variables})
         assert (done.returncode == 0) is passes
 
 

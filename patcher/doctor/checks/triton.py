@@ -52,8 +52,9 @@ def triton_ptxas(surroundings: Surroundings) -> Iterable[Result]:
     if folder is None or not (folder / _BIN).is_dir():
         return
     for target in surroundings.targets:
-        # Triton builds the `a` target of every capability from 9.0 on (compiler.py, all releases)
-        wanted = f"sm_{target.number}{'a' if target.number >= 90 else ''}"
+        if target.number < 90:
+            continue  # every ptxas that a wheel holds knows these
+        wanted = f"sm_{target.number}a"  # what Triton builds from 9.0 on (compiler.py)
         chosen = choice(version or "", target.number)
         yield _of_target(folder, version or "of unknown version", wanted, chosen, surroundings)
 
