@@ -20,6 +20,7 @@ from patcher.profiles.base import JitModule, Site
 from patcher.toolchain.model import Toolkit
 
 Installs = Callable[[str], Installed | None]
+Subjects = Callable[[str], Subject | None]
 
 
 def patched_paths(group: GroupPlan) -> dict[str, frozenset[str]]:
@@ -31,24 +32,30 @@ def patched_paths(group: GroupPlan) -> dict[str, frozenset[str]]:
     return {name: frozenset(paths) for name, paths in found.items()}
 
 
-def opened_modules(group: GroupPlan, name: str, installed: Installed) -> list[JitModule]:
-    """The modules of one package whose Python gate the group opens."""
+def opened_modules(group: GroupPlan, name: str, installed: Installed,
+                   subject: Subject) -> list[JitModule]:
+    """The modules of one package whose Python gate the group opens.
+
+    A patch may name a whole file; only the functions that it changes count.
+    """
     opened = [patch.patch.operation for patch in group.patches
               if patch.package == name and patch.outcome is Outcome.APPLICABLE]
     gates = [gate for gate in opened if isinstance(gate, PythonGate) and gate.open]
     if not gates:
         return []
-    return [module for module in installed.modules
-            if any(_holds(gate, site) for gate in gates
-                   for site in (module.generator, *(one.site for one in module.gates)))]
+    changed = subject.describe(frozenset(gate.file for gate in gates)).modules
+    return [module for module in installed.modules if module.name in changed
+            and any(_holds(gate, site) for gate in gates
+                    for site in (module.generator, *(one.site for one in module.gates)))]
 
 
 def _holds(gate: PythonGate, site: Site) -> bool:
     return gate.file == site.path and gate.within in ("", site.function)
 
 
-def findings(plan: Plan, installs: Installs, targets: Callable[[str], tuple[Target, ...]],
-             toolkit: Toolkit, policy: AotPolicy | None) -> tuple[Finding, ...]:
+def findings(plan: Plan, installs: Installs, subjects: Subjects,
+             targets: Callable[[str], tuple[Target, ...]], toolkit: Toolkit,
+             policy: AotPolicy | None) -> tuple[Finding, ...]:
     """Everything that the changed groups make reachable and that would go wrong.
 
     ``targets`` gives what a package is built for on the device that is meant.
@@ -56,9 +63,11 @@ def findings(plan: Plan, installs: Installs, targets: Callable[[str], tuple[Targ
     found: dict[Finding, None] = {}
     for group in _changing(plan):
         for name in patched_paths(group):
-            installed = installs(name)
-            opened = opened_modules(group, name, installed) if installed else []
-            if installed is None or not opened:
+            installed, subject = installs(name), subjects(name)
+            if installed is None or subject is None:
+                continue
+            opened = opened_modules(group, name, installed, subject)
+            if not opened:
                 continue
             prebuilt = _prebuilt(opened, installed)
             builder = Builder(toolkit, _ninja(installed))
@@ -95,7 +104,7 @@ def _sources(module: JitModule, installed: Installed,
             if module.name in unit.modules and unit.content is None}
 
 
-def aot(group: GroupPlan, installs: Installs, subjects: Callable[[str], Subject | None],
+def aot(group: GroupPlan, installs: Installs, subjects: Subjects,
         policy: AotPolicy | None) -> tuple[str, tuple[CacheAction, ...], tuple[Move, ...]]:
     """What happens to prebuilt modules that shadow a group: the package, actions, and moves."""
     for name, paths in patched_paths(group).items():

@@ -186,14 +186,15 @@ class Application:
 
     def _preflight(self, planner: Planner, plan: Plan) -> None:
         """Raises PreflightRefused in a live environment; elsewhere it only warns."""
+        site = self._changing.site
 
         def targets(name: str) -> tuple[Arch, ...]:
-            package, site = planner(name).package, self._changing.site
+            package = planner(name).package
             return tuple(profile_for(package).resolve_target(d, package, site.toolkit).target
                          for d in self._settings.arch)
 
-        found = findings(plan, self._changing.site.installed, targets,
-                         self._changing.site.toolkit, self._options.policy)
+        found = findings(plan, site.installed, site.subject, targets, site.toolkit,
+                         self._options.policy)
         enforce(found, live=self._changing.live, force=self._options.force)
         for finding in found:
             click.echo(f"warning: {finding.module}: {finding.summary}", err=True)

@@ -172,3 +172,34 @@ def test_another_version_over_a_patched_one(copy_of: Callable[..., Path], verb: 
     assert (code, out.splitlines()[0]) == (0, f"flashinfer-sm120: {state}"), out + err
     assert verb("revert", "--root", root)[0] == 0
     assert snapshot(root) == before
+
+
+@pytest.mark.slow
+def test_only_what_a_gate_builds_is_asked_about(copy_of: Callable[..., Path], verb: Verb,
+                                                tmp_path: Path,
+                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    """jit/comm.py of 0.6.3 builds several modules, and one list of it, in
+    gen_trtllm_comm_module, names majors. A patch that names only the file opens that module
+    alone, so the others' builds are no matter of it."""
+    root = copy_of("flashinfer-python", "0.6.3")
+    assert (root / COMM).read_text().count("supported_major_versions") == 1
+    assert (root / COMM).read_text().count("gen_jit_spec(") > 2
+    document = tmp_path / "whole-file.yaml"
+    document.write_text(f"""\
+sm-patch: 1
+name: whole-file
+summary: a gate named by its file
+package: flashinfer-python
+groups:
+  - id: gate
+    summary: the gate
+    default: true
+    patches:
+      - id: majors
+        python-gate: {{file: {COMM}, gate: supported_major_versions, open: ["12.0", "12.1"]}}
+""")
+    monkeypatch.setenv("PATH", str(tmp_path))  # no ninja: every module that opens is named
+    code, _, err = verb("apply", document, "--root", root, "--cuda", "13.0", "--check")
+    assert code == 1, err
+    asked = {line.split(": ")[1] for line in err.splitlines() if "there is no ninja" in line}
+    assert asked == {"trtllm_comm"}
