@@ -61,7 +61,7 @@ def anchors(operation: Text, data: bytes, needle: bytes) -> list[Span]:
 
 def _reason(operation: Text, data: bytes, spans: list[Span], absent: bool) -> str:
     place = f"{operation.file}" + (f" in {operation.within}" if operation.within else "")
-    first = operation.find.strip().splitlines()[0][:60]
+    first = operation.find.strip().partition("\n")[0][:60]
     if spans:
         lines = ", ".join(str(line_of(data, span.start)) for span in spans[:8])
         return (f"{place}: the text {first!r} stands {len(spans)} times (lines {lines}), "

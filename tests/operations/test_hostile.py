@@ -11,6 +11,7 @@ from patcher.arch import ArchSet, Capability
 from patcher.operations.base import Outcome
 from patcher.operations.registry import find
 from patcher.patchset.schema import Count, CudaGuard, Flag, Operation, RelativePath, Text
+from patcher.snippets import OneFile
 from patcher.tree import FolderTree
 
 TWELVE = ArchSet.of(Capability(12, 0))
@@ -57,3 +58,8 @@ def test_a_long_anchor_is_refused_in_time(tmp_path: Path) -> None:
     start = time.process_time()
     assert find(operation, FolderTree(tmp_path)).outcome in (Outcome.APPLICABLE, Outcome.CONFLICT)
     assert time.process_time() - start < 10
+
+
+def test_a_text_of_white_space_alone_is_a_conflict_and_no_crash() -> None:
+    patch = Text(file=RelativePath("k.cu"), find="\n", replace="")
+    assert find(patch, OneFile(b"a\n\nb\n")).outcome is Outcome.CONFLICT
