@@ -65,6 +65,14 @@ VERBS: dict[str, Verb] = {
         "patcher.commands.abi:command",
         "Say which torch a library was built for, and what it misses.",
     ),
+    "audit": Verb(
+        "patcher.commands.audit:command",
+        "Show what somebody changed in an installed package.",
+    ),
+    "adopt": Verb(
+        "patcher.commands.adopt:command",
+        "Write a patchset from what somebody edited in place.",
+    ),
     "check": Verb(
         "patcher.commands.check:command",
         "Say what a patchset would do to other releases, as a table.",

@@ -39,11 +39,16 @@ def find_gates(tree: Tree, folder: str) -> list[Gate]:
     undecided only by what ``decided_by`` names, which is never the
     architecture. ``excludes_target`` is left to ``excludes``.
     """
+    return find_gates_in(tree, folder, candidates(tree, folder))
+
+
+def find_gates_in(tree: Tree, folder: str, files: Iterable[tuple[str, bytes]]) -> list[Gate]:
+    """As ``find_gates``, for these files (path and source) of the package only."""
     index = Index(tree, folder)
     evaluator = Evaluator(index)
     found: list[Gate] = []
     with _without_collector():
-        for path, source in candidates(tree, folder):
+        for path, source in files:
             found += _file_gates(path, source, index, evaluator)
     return _numbered(found)
 
