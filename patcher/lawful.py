@@ -130,9 +130,8 @@ class _Walks:
         units = affected(before, package.import_name,
                          self.subject.profile.translation_units(package, toolkit), sources)
         macros = ToolkitMacros(toolkit.version, toolkit.platform, toolkit.host.macros or None)
-        store = Store.default()
-        return self._compare(units, Walker(before, toolkit=macros, store=store),
-                             Walker(after, toolkit=macros, store=store), files,
+        walker = Walker(before, toolkit=macros, store=Store.default())
+        return self._compare(units, walker, walker.on(after), files,
                              lambda path: parse(before.read(path)))
 
     def _compare(self, units: Sequence[TranslationUnit], before: Walker, after: Walker,

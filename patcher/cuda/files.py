@@ -33,11 +33,16 @@ class LoadedFile:
 
 
 class Files:
-    """Loads files of a tree; ``elifdef`` as in ``skeleton.build``."""
+    """Loads files of a tree; ``elifdef`` as in ``skeleton.build``.
 
-    def __init__(self, tree: Tree, values: Values, *, elifdef: bool,
-                 store: Store | None = None) -> None:
+    ``base`` are the files of a tree that differs in the ``changed`` ones alone.
+    """
+
+    def __init__(self, tree: Tree, values: Values, *, elifdef: bool, store: Store | None = None,
+                 base: Files | None = None, changed: frozenset[str] = frozenset()) -> None:
         self._tree = tree
+        self._base = base
+        self._changed = changed
         self._values = values
         self._elifdef = elifdef
         self._store = store
@@ -49,7 +54,8 @@ class Files:
         """The file, or why it cannot be read."""
         found = self._loaded.get(path)
         if found is None:
-            found = self._loaded[path] = self._read(path)
+            shared = self._base if path not in self._changed else None
+            found = self._loaded[path] = shared.load(path) if shared else self._read(path)
         return found
 
     def add(self, path: str, content: bytes) -> None:

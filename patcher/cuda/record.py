@@ -60,13 +60,37 @@ class Record:
 
 
 class Memo:
-    """Records by what they depend on besides macros."""
+    """Records by what they depend on besides macros.
 
-    def __init__(self) -> None:
+    Over a ``base``, the memo of a tree that differs in the ``changed`` files alone, it also
+    gives the base's records in which none of those has a part.
+    """
+
+    def __init__(self, base: Memo | None = None, changed: frozenset[str] = frozenset()) -> None:
         self._records: dict[object, list[Record]] = {}
+        self._base = base
+        self._changed = changed
+        self._holds: dict[int, tuple[Record, bool]] = {}  # the record is kept: its id stays its own
         self.hits = 0
 
     def find(self, key: object, table: Table, search: SearchPath) -> Record | None:
+        """A record that may be replayed here."""
+        found = self._search(key, table, search)
+        if found is None and self._base is not None:
+            found = self._base.find(key, table, search)
+            if found is not None and self._holds_changed(found):
+                return None
+        return found
+
+    def _holds_changed(self, record: Record) -> bool:
+        known = self._holds.get(id(record))
+        if known is None:
+            answer = record.path in self._changed or any(
+                self._holds_changed(child) for child in record.children)
+            known = self._holds[id(record)] = record, answer
+        return known[1]
+
+    def _search(self, key: object, table: Table, search: SearchPath) -> Record | None:
         for record in self._records.get(key, ()):
             if record.lost & ~table.open_worlds:
                 continue  # replaying it would not open the names that it opened

@@ -19,7 +19,7 @@ from patcher.cuda.state import State, Table
 from patcher.cuda.store import Store
 from patcher.cuda.unit import UnitWalk
 from patcher.cuda.values import Value, Values
-from patcher.tree import Tree
+from patcher.tree import ChangedTree, Tree
 
 MAX_ROUNDS = 4  # of a unit with missing headers, until the names in doubt are settled
 
@@ -46,8 +46,24 @@ class Walker:
         self._memo = Memo()
         self._conditions = Conditions()
         self._reporter = Reporter()
+        self._base_walker: Walker | None = None
+        self._changed: frozenset[str] = frozenset()
         self._store = store
         self._results = store and Results(store, str(tree.root), self._toolkit)
+
+    def on(self, tree: ChangedTree) -> Walker:
+        """A walker for this walker's tree after some changes, which shares what these leave alone.
+
+        Raises ValueError for changes of another tree.
+        """
+        if tree.base is not self._tree:
+            raise ValueError("the changes belong to another tree")
+        walker = Walker(tree, toolkit=self._toolkit, store=self._store)
+        walker._base_walker, walker._changed = self, tree.changed_paths
+        walker._values, walker._conditions = self._values, self._conditions
+        walker._reporter, walker._bases = self._reporter, self._bases
+        walker._memo = Memo(self._memo, tree.changed_paths)
+        return walker
 
     def walk(self, unit: TranslationUnit, *, every: bool = False) -> UnitReport:
         """Everything the unit's conditions decide; bounded in time and memory.
@@ -101,8 +117,9 @@ class Walker:
     def _files_for(self, std: str) -> Files:
         elifdef = std.startswith("gnu") or std[-2:] in ("23", "2b", "26", "2c")
         if elifdef not in self._files:
+            base = self._base_walker._files_for(std) if self._base_walker else None
             self._files[elifdef] = Files(self._tree, self._values, elifdef=elifdef,
-                                         store=self._store)
+                                         store=self._store, base=base, changed=self._changed)
         return self._files[elifdef]
 
     def _base(self, configuration: Configuration) -> dict[str, Value]:

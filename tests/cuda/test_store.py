@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from patcher.changes import Modify
 from patcher.cuda.model import Configuration, TranslationUnit, UnitReport
 from patcher.cuda.store import Store
 from patcher.cuda.walk import Walker
-from patcher.tree import FolderTree
+from patcher.tree import ChangedTree, FolderTree
 
 SETUP = Configuration("test", include=("first", "second"), forced=())
 PADDING = "// a file worth keeping\n" * 1000
@@ -109,3 +110,23 @@ def test_writers_do_not_tear_each_others_entries(tmp_path: Path) -> None:
     assert all(writer.returncode == 0 for writer in writers)
     assert all(store.get("ab" + f"{number}" * 38) is not None for number in range(5))
     assert not list(tmp_path.glob("*/.*"))
+
+
+def test_a_changed_tree_shares_what_its_changes_leave_alone(tmp_path: Path) -> None:
+    # outer.h itself is untouched, but what it includes is not: its record must not be replayed
+    files = {"unit.cu": '#include "outer.h"\n#include "other.h"\n#if DEEP\n#endif\n',
+             "outer.h": '#include "inner.h"\n', "other.h": "#define OTHER 1\n",
+             "inner.h": "#define DEEP (__CUDA_ARCH__ < 1000)\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    tree = FolderTree(tmp_path)
+    unit = TranslationUnit("unit.cu", Configuration("t", forced=()))
+    new = b"#define DEEP (__CUDA_ARCH__ < 1200)\n"
+    changed = ChangedTree(tree, [Modify("inner.h", files["inner.h"].encode(), new)])
+    before = Walker(tree)
+    old = before.walk(unit, every=True)
+    shared, alone = (w.walk(unit, every=True) for w in (before.on(changed), Walker(changed)))
+    assert shared == alone != old
+    assert before.walk(unit, every=True) == old
+    with pytest.raises(ValueError, match="another tree"):
+        before.on(ChangedTree(FolderTree(tmp_path), []))
