@@ -123,7 +123,8 @@ class Oracle:
         """The text that the compiler proper sees; errors of the source do not end it."""
         run = subprocess.run(self.commands(unit, world), cwd=self.root, capture_output=True,
                              check=False)
-        return run.stdout.decode("latin-1")
+        # gcc names a system header by its real path where that is shorter
+        return run.stdout.decode("latin-1").replace(f'"{self.root.resolve()}/', '"')
 
     def marks(self, unit: str, world: str) -> tuple[Marks, set[str]]:
         """The markers that came out, and every file that was entered."""
