@@ -15,6 +15,7 @@ from patcher.plan import Plan, Request, State, Subject, plan
 from patcher.preview import refuse_clashes
 from patcher.profiles import profile_for
 from patcher.toolchain.find import find_toolkit
+from patcher.toolchain.model import Toolkit
 
 
 def requests(names: Sequence[str], groups: Sequence[str]) -> list[Request]:
@@ -75,6 +76,11 @@ class Planner:
         """The checked plan; raises PackageNotFound when a selected package is not there."""
         made = plan(wanted, self, (obeys_law, leaves_nothing))
         return refuse_clashes(made, self)
+
+    @property
+    def toolkit(self) -> Toolkit:
+        """What units are compiled with, or assumed to be."""
+        return self._toolkit
 
     @property
     def targets(self) -> dict[str, Package]:

@@ -43,18 +43,17 @@ def command(settings: Settings, names: tuple[str, ...], effort: str, executor: s
     options = Options(effort == "quick", tuple(map(target, settings.reference)), units, executor,
                       scheduler, settings.jobs)
     if all(is_patchset(name) for name in names):
-        results, toolkit = prove(planner.plan(requests(names, settings.group)), planner, options)
+        results = prove(planner.plan(requests(names, settings.group)), planner, options)
     else:
         results = []
         for name in names:
             package, _, module = name.partition(":")
-            found, toolkit = prove_package(planner(package), module, options)
-            results += found
+            results += prove_package(planner(package), module, options)
     for note in dict.fromkeys(planner.notes):
         click.echo(note, err=True)
     if settings.format == "json":
         settings.emit(to_json(results))
     else:
-        settings.emit("\n".join(to_text(results, effort, toolkit)))
+        settings.emit("\n".join(to_text(results, effort, f"CUDA {planner.toolkit.version}")))
     bad = any(r.verdict in (Verdict.HOLLOW, Verdict.FAILED) for r in results)
     return Exit.CHECK_FAILED if bad else Exit.DONE

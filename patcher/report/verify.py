@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from patcher.verify.judge import KernelVerdict, Verdict
-from patcher.verify.run import Side, UnitResult
+from patcher.binary.demangle import demangle
+from patcher.verify.judge import Verdict
+from patcher.verify.result import Elsewhere, Side, UnitResult
 
 _COUNTED = ("griddepcontrol.wait", "griddepcontrol.launch_dependents", "mma", "wgmma", "tcgen05",
             "cp.async.bulk", "barrier.cluster")
+_MANGLED = re.compile(r"_Z\w+")
+_REASONS = 6
 
 
 def to_text(results: Sequence[UnitResult], effort: str, toolkit: str) -> Iterator[str]:
-    """The answer first, then one line per unit and target with its reasons."""
+    """The answer first, then each unit and target with its reasons."""
     counts = Counter(r.verdict for r in results)
     bad = counts[Verdict.HOLLOW] + counts[Verdict.FAILED]
     if not results:
@@ -25,31 +30,61 @@ def to_text(results: Sequence[UnitResult], effort: str, toolkit: str) -> Iterato
     word = "NOT proven" if bad else "Proven"
     yield f"{word} by {toolkit} ({effort} effort): {shown} of {len(results)} (unit, target) pairs"
     for result in results:
-        before = _kernels(result.before, result.before_kernels)
-        after = _kernels(result.after, result.kernels)
-        change = f"{before} -> {after}" if before and before != after else after
         timing = "cached" if result.cached else f"{result.seconds:.0f} s"
         yield f"  {result.verdict.value:9} {result.arch:9} {result.unit}"
-        yield f"            {change or 'not compiled'} [{timing}]"
-        for reason in result.reasons[:4]:
-            yield f"            {_fit(reason)}"
-    if bad:
+        yield f"            {_change(result)} [{timing}]"
+        for reason in result.reasons[:_REASONS]:
+            yield f"            {_fit(_MANGLED.sub(lambda m: demangle(m[0]), str(reason)))}"
+        if len(result.reasons) > _REASONS:
+            yield f"            and {len(result.reasons) - _REASONS} more reasons"
+    yield from _elsewhere(results)
+    if counts[Verdict.HOLLOW]:
         yield "A hollow kernel launches and does nothing: do not use what it belongs to."
+
+
+def _change(result: UnitResult) -> str:
+    """Kernels and the instructions that came or went."""
+    after, before = result.after, result.before
+    if after is None or not after.code.kernels:
+        return "not compiled"
+    parts = [f"{len(after.code.kernels)} kernels"]
+    old = _hollow(before) if before and before.code.kernels else None
+    parts.append(_moved("hollow", old, _hollow(after), always=True))
+    for mnemonic in _COUNTED:
+        old = before.code.having(mnemonic) if before and before.code.kernels else None
+        parts.append(_moved(mnemonic, old, after.code.having(mnemonic)))
+    if after.resources:
+        parts.append(f"at most {after.resources.registers} registers")
+        if after.resources.spilling:
+            parts.append(f"{after.resources.spilling} spill")
+    return ", ".join(part for part in parts if part)
+
+
+def _moved(name: str, old: int | None, new: int, *, always: bool = False) -> str:
+    if old is None or old == new:
+        return f"{new} {name}" if always else ""
+    return f"{old} -> {new} {name}" if always else f"{name} in {old} -> {new}"
+
+
+def _hollow(side: Side) -> int:
+    return sum(k.verdict is Verdict.HOLLOW for k in side.kernels)
+
+
+def _elsewhere(results: Sequence[UnitResult]) -> Iterator[str]:
+    """One line per unit on the targets that must not change."""
+    seen: dict[str, Elsewhere] = {r.unit: r.elsewhere for r in results}
+    for unit, where in seen.items():
+        if where.identical and not where.different:
+            yield (f"  unchanged for {len(where.identical)} other passes of {unit}: "
+                   f"{' '.join(where.identical)}")
 
 
 def _fit(text: str, width: int = 300) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def _kernels(side: Side | None, kernels: Sequence[KernelVerdict]) -> str:
-    if side is None or side.error:
-        return "failed" if side else ""
-    hollow = sum(k.verdict is Verdict.HOLLOW for k in kernels)
-    return f"{len(side.ptx.entries)} kernels, {hollow} hollow"
-
-
 def to_json(results: Sequence[UnitResult]) -> str:
-    """The contract's document."""
+    """The contract's document; kernels by their mangled names."""
     rows = [_row(result) for result in results]
     return json.dumps({"version": 1, "units": rows}, indent=2, sort_keys=True) + "\n"
 
@@ -57,20 +92,23 @@ def to_json(results: Sequence[UnitResult]) -> str:
 def _row(result: UnitResult) -> dict[str, Any]:
     return {
         "unit": result.unit, "arch": result.arch, "verdict": result.verdict.value,
-        "reasons": list(result.reasons), "seconds": round(result.seconds, 3),
-        "cached": result.cached,
-        "before": _side(result.before, result.before_kernels),
-        "after": _side(result.after, result.kernels),
+        "reasons": [str(reason) for reason in result.reasons],
+        "seconds": round(result.seconds, 3), "cached": result.cached,
+        "before": _side(result.before), "after": _side(result.after),
+        "unchanged": list(result.elsewhere.identical),
+        "changed": list(result.elsewhere.different),
     }
 
 
-def _side(side: Side | None, kernels: Sequence[KernelVerdict]) -> dict[str, Any] | None:
+def _side(side: Side | None) -> dict[str, Any] | None:
     if side is None:
         return None
-    reached = [side.ptx.reach(entry.name) for entry in side.ptx.entries]
     return {
         "error": side.error,
-        "kernels": len(reached),
-        "hollow": sorted(k.name for k in kernels if k.verdict is Verdict.HOLLOW),
-        "kernels_with": {m: n for m in _COUNTED if (n := sum(bool(r.count(m)) for r in reached))},
+        "kernels": len(side.code.kernels),
+        "hollow": [{"name": k.name, "reason": k.reason, "where": k.where}
+                   for k in sorted(side.kernels, key=lambda k: k.name)
+                   if k.verdict is Verdict.HOLLOW],
+        "kernels_with": {m: n for m in _COUNTED if (n := side.code.having(m))},
+        "resources": asdict(side.resources) if side.resources else None,
     }

@@ -1,127 +1,182 @@
-"""Run one compilation: preprocess, cicc, optionally ptxas; bounded in time, cleaned up.
+"""Run one compilation and read what it made: cicc, then ptxas.
 
 A job is a value that can be sent to another process or machine; so is its result.
+It names no folder: whoever runs it brings the compilers, and they must be the same.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 import re
-import resource
-import signal
-import subprocess
-import tempfile
+import threading
 import time
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from patcher.verify.commands import Steps
+from patcher.verify.execute import Outcome, run_tool, scratch
+from patcher.verify.kernels import Code, read_kernels
+from patcher.verify.ptx import line_of, parse_ptx
+from patcher.verify.resources import Resources, read_resources
 
+# kept out of line, an emptied function can be seen; unoptimised code is smaller so, too
+_INLINED = re.compile(rb"__attribute__\s*\(\(\s*(?:__)?always_inline(?:__)?\s*\)\)")
 _FIRST_ERROR = re.compile(r"[^\n]*(?:\berror\b|\bfatal\b)[^\n]*", re.I)
+_PTXAS = re.compile(r"ptxas(?:\s+\S+, line (\d+);)?\s*(?:error|fatal)\s*:\s*([^\n]*)")
+_LIMIT = 3600.0
+
+
+class Stage(str, Enum):
+    """READ: unoptimised code, only parsed by ptxas. BUILD: the code that would run."""
+
+    READ = "read"
+    BUILD = "build"
+
+
+@dataclass(frozen=True, slots=True)
+class Compilers:
+    """cicc and ptxas of one toolkit; ``identity`` is a hash over their bytes."""
+
+    cicc: str
+    ptxas: str
+    identity: str
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Compile ``text`` (one device pass, preprocessed) to PTX and judge-ready data.
+    """Compile ``text`` (one device pass, preprocessed) for a target.
 
-    ``ptxas`` is the assembler to try the result with, None to skip it; ``quick``
-    asks it for its fastest mode. ``limit`` is in seconds for the whole job.
+    ``compilers`` is the identity of those that may do it, ``limit`` seconds for all of it.
     """
 
     key: str
     target: str
     text: bytes
     steps: Steps
-    ptxas: str | None
-    quick: bool
-    limit: float = 3600.0
+    stage: Stage
+    compilers: str
+    limit: float = _LIMIT
+
+    @property
+    def memory(self) -> int:
+        """Bytes that cicc takes at its peak: 1.1 GB for 5.4 MB of text, 5.7 GB for 16.7 MB."""
+        return (300 << 20) + 360 * len(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What became of a job; ``ptx`` is empty when the compiler failed.
+    """What became of a job.
 
-    ``error`` is the first diagnostic, "" when all steps succeeded; ``messages``
-    what ptxas said of resources (-v); ``seconds`` wall, ``cpu`` user+system.
+    ``error`` is the first diagnostic with its source line, empty when all steps
+    succeeded. ``lasting`` is False for a failure of this machine rather than of
+    the code (time, memory, no such program). ``seconds`` wall clock.
     """
 
     key: str
-    target: str
-    ptx: str
+    code: Code
     error: str
-    messages: str
+    lasting: bool
+    resources: Resources
     seconds: float
-    cpu: float
 
 
-def job_key(text: bytes, steps: Steps, ptxas: str | None, compilers: str) -> str:
+def job_key(text: bytes, steps: Steps, stage: Stage, compilers: str) -> str:
     """SHA-256 over everything that decides the result."""
     digest = hashlib.sha256()
-    assembled = b"ptxas" if ptxas else b""
-    for part in (text, "\0".join(steps.arguments).encode(), assembled, compilers.encode()):
+    for part in (text, "\0".join(steps.arguments).encode(), stage.value.encode(),
+                 compilers.encode()):
         digest.update(str(len(part)).encode() + b"\0" + part)
     return digest.hexdigest()
 
 
-def compile_job(job: Job) -> Compiled:
+def compile_job(job: Job, compilers: Compilers) -> Compiled:
     """Run a job in a scratch folder that is removed whatever happens."""
-    started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    ptx = messages = ""
-    with tempfile.TemporaryDirectory(prefix="sm-patch-") as scratch:
-        folder = Path(scratch)
-        source, output = folder / "unit.ii", folder / "unit.ptx"
-        source.write_bytes(job.text)
-        command = job.steps.command(source, output, folder / "scratch")
-        error, _ = _run(command, folder, job.limit)
+    started = time.monotonic()
+    with scratch() as folder:
+        work = _Work(job, compilers, folder, started + job.limit)
+        outcome = work.cicc()
+        error = work.explain("cicc", outcome)
+        ptx = "" if error else (folder / "unit.ptx").read_text("utf-8", "replace")
+        resources = Resources()
         if not error:
-            ptx = output.read_text("utf-8", "replace")
-            if job.ptxas:
-                left = job.limit - (time.monotonic() - started)
-                error, messages = _run(_assemble(job, output), folder, left)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Compiled(job.key, job.target, ptx, error, messages, time.monotonic() - started, cpu)
+            outcome = work.ptxas()
+            error = work.explain("ptxas", outcome, ptx)
+            resources = read_resources(outcome.messages)
+    code = read_kernels(parse_ptx(ptx))
+    return Compiled(job.key, code, error, not outcome.problem, resources,
+                    time.monotonic() - started)
 
 
-def _assemble(job: Job, ptx: Path) -> list[str]:
-    assert job.ptxas
-    mode = ["-O0"] if job.quick else ["-v"]
-    return [job.ptxas, *mode, f"-arch={job.target}", str(ptx), "-o", os.devnull]
+@dataclass(frozen=True, slots=True)
+class _Work:
+    job: Job
+    compilers: Compilers
+    folder: Path
+    end: float
+
+    def cicc(self) -> Outcome:
+        text = self.job.text
+        if self.job.stage is Stage.READ:
+            outcome = self._cicc(_INLINED.sub(b"", text))
+            if outcome.code == 0 or outcome.problem:
+                return outcome
+        return self._cicc(text)  # also where something has to be inlined to compile at all
+
+    def _cicc(self, text: bytes) -> Outcome:
+        source = self.folder / "unit.ii"
+        source.write_bytes(text)
+        return self._run(self.job.steps.command(
+            self.compilers.cicc, source, self.folder / "unit.ptx", self.folder / "scratch"))
+
+    def ptxas(self) -> Outcome:
+        """For a virtual architecture ptxas only parses: it tells what it rejects, at once."""
+        virtual = self.job.target.replace("sm_", "compute_", 1)
+        mode = [f"-arch={virtual}"] if self.job.stage is Stage.READ \
+            else ["-v", f"-arch={self.job.target}"]
+        return self._run([self.compilers.ptxas, *mode, "unit.ptx", "-o", "unit.cubin"])
+
+    def _run(self, command: list[str]) -> Outcome:
+        return run_tool(command, self.folder, self.end - time.monotonic())
+
+    def explain(self, tool: str, outcome: Outcome, ptx: str = "") -> str:
+        """The first diagnostic, with the source line behind a line of PTX."""
+        if outcome.problem or outcome.code == 0:
+            return outcome.problem
+        output = outcome.messages + outcome.output.decode("utf-8", "replace")
+        if found := _PTXAS.search(output):
+            place = line_of(ptx, int(found[1])) if found[1] else ""
+            return f"{place}: ptxas: {found[2]}" if place else f"ptxas: {found[2]}"
+        first = _FIRST_ERROR.search(output)
+        return first[0].strip() if first else f"{tool} failed with exit code {outcome.code}"
 
 
-def _run(command: list[str], folder: Path, limit: float) -> tuple[str, str]:
-    """(first error or "", all output). The whole process group ends with us."""
-    try:
-        process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
-        )
-    except OSError as error:
-        return f"cannot run {command[0]}: {error.strerror}", ""
-    try:
-        output, _ = process.communicate(timeout=max(limit, 0.1))
-    except subprocess.TimeoutExpired:
-        _end(process)
-        return f"{Path(command[0]).name} took longer than {limit:.0f} s", ""
-    except BaseException:
-        _end(process)
-        raise
-    if process.returncode == 0:
-        return "", output
-    return _diagnose(Path(command[0]).name, process.returncode, output), output
+class MemoryGate:
+    """Lets jobs in while their memory fits; one that never fits runs alone."""
 
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._used = 0
+        self._closed = False
+        self._change = threading.Condition()
 
-def _diagnose(tool: str, code: int, output: str) -> str:
-    if code < 0:
-        return f"{tool} was ended by {signal.Signals(-code).name} (out of memory?)"
-    found = _FIRST_ERROR.search(output)
-    return found[0].strip() if found else f"{tool} failed with exit code {code}"
+    def enter(self, wanted: int) -> None:
+        """Wait for room; raises CancelledError once the gate is closed."""
+        with self._change:
+            self._change.wait_for(lambda: self._closed or not self._used
+                                  or self._used + wanted <= self._limit)
+            if self._closed:
+                raise CancelledError
+            self._used += wanted
 
+    def close(self) -> None:
+        """Turn away all who wait and all who come."""
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
 
-def _end(process: subprocess.Popen[str]) -> None:
-    """End the tool and what it started; it runs in a session of its own."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    def leave(self, wanted: int) -> None:
+        with self._change:
+            self._used -= wanted
+            self._change.notify_all()

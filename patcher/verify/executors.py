@@ -1,23 +1,20 @@
-"""Where jobs run: a local pool sized by cores and memory, or a Dask cluster."""
+"""Where jobs run: threads here, bounded by cores and memory, or a Dask cluster."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from patcher.errors import UsageError
+from patcher.errors import ToolFailed, UsageError
+from patcher.verify.bench import Farm
+from patcher.verify.compile import Compiled, Compilers, Job, MemoryGate, compile_job
+from patcher.verify.execute import end_all
 
-# cicc on the largest units of FlashInfer 0.6.3 was measured below 2.5 GB resident
-BYTES_PER_JOB = 5 << 29
-
-
-def local_workers(jobs: int | None = None) -> int:
-    """How many compilations fit: by cores this process may use, and by free memory."""
-    cores = jobs or len(os.sched_getaffinity(0))
-    return max(1, min(cores, available_memory() // BYTES_PER_JOB))
+_DASK_RETRIES = 3
 
 
 def available_memory() -> int:
@@ -31,29 +28,101 @@ def available_memory() -> int:
     return 4 << 30
 
 
-@contextmanager
-def open_executor(kind: str, *, jobs: int | None, scheduler: str | None) -> Iterator[Executor]:
-    """An executor by name, closed at the end; nothing keeps running after an interrupt.
+class LocalFarm:
+    """Threads that wait for compilers; as many as there are cores, as memory allows."""
 
-    ``kind`` is ``local`` or ``dask``; Dask without a scheduler address starts a
-    cluster on this machine. Raises UsageError when Dask is not installed.
+    def __init__(self, pool: ThreadPoolExecutor, compilers: Compilers, memory: int) -> None:
+        self._pool = pool
+        self._compilers = compilers
+        self._gate = MemoryGate(memory)
+
+    def submit(self, job: Job) -> Future[Compiled]:
+        return self._pool.submit(self._run, job)
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._gate.close()
+
+    def _run(self, job: Job) -> Compiled:
+        self._gate.enter(job.memory)
+        try:
+            return compile_job(job, self._compilers)
+        finally:
+            self._gate.leave(job.memory)
+
+
+class DaskFarm:
+    """A Dask cluster: the text travels, each worker brings its own compilers."""
+
+    def __init__(self, client: Any) -> None:
+        self._executor = client.get_executor(pure=False, retries=_DASK_RETRIES)
+
+    def submit(self, job: Job) -> Future[Compiled]:
+        future: Future[Compiled] = self._executor.submit(compile_anywhere, job)
+        return future
+
+
+def compile_anywhere(job: Job) -> Compiled:
+    """Compile on a worker with the compilers found there.
+
+    Raises ToolFailed when none of them are the ones the job was made for: another
+    release gives other code, and the verdict would depend on where a job ran.
     """
-    if kind == "local":
-        # threads: the work happens in compiler processes, each in a session of its own
-        with ThreadPoolExecutor(local_workers(jobs)) as pool:
-            try:
-                yield pool
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+    from patcher.toolchain.find import find_toolkits
+    from patcher.verify.tools import find_tools
+
+    seen = []
+    for toolkit in find_toolkits():
+        try:
+            tools = find_tools(toolkit, ())
+        except ToolFailed:
+            continue
+        if tools.compilers.identity == job.compilers:
+            return compile_job(job, tools.compilers)
+        seen.append(toolkit.tool or toolkit.version)
+    raise ToolFailed(
+        f"this worker has {', '.join(f'CUDA {v}' for v in seen) or 'no CUDA compiler'}, not the "
+        "very one the job was prepared with", where=os.uname().nodename,
+        next_step="install the same release on all workers")
+
+
+@contextmanager
+def open_farm(kind: str, compilers: Compilers, *, jobs: int, scheduler: str | None
+              ) -> Iterator[Farm]:
+    """A farm by name, closed at the end; nothing keeps running after an interrupt.
+
+    ``kind`` is ``local`` or ``dask``; Dask without a scheduler's address starts a
+    cluster on this machine. Raises UsageError when Dask is not installed or the
+    scheduler does not answer.
+    """
+    if kind == "dask":
+        with _dask(jobs, scheduler) as farm:
+            yield farm
         return
+    with ThreadPoolExecutor(jobs) as pool:
+        farm = LocalFarm(pool, compilers, available_memory() * 3 // 4)
+        try:
+            yield farm
+        except BaseException:
+            farm.close()
+            pool.shutdown(wait=False, cancel_futures=True)
+            end_all()
+            raise
+
+
+@contextmanager
+def _dask(jobs: int, scheduler: str | None) -> Iterator[Farm]:
     try:
         from distributed import Client
     except ImportError as error:
-        raise UsageError(
-            "Dask is not installed here", next_step="pip install 'sm-patch[farm]'"
-        ) from error
-    address = scheduler or None
-    options = {} if address else {"n_workers": local_workers(jobs), "threads_per_worker": 1}
-    with Client(address, **options) as client:
-        yield client.get_executor(pure=False)
+        raise UsageError("Dask is not installed here",
+                         next_step="pip install 'sm-patch[farm]'") from error
+    options: dict[str, Any] = {"timeout": 20} if scheduler else {
+        "n_workers": jobs, "threads_per_worker": 1, "dashboard_address": None}
+    try:
+        client: Any = Client(scheduler, **options)  # type: ignore[no-untyped-call]
+    except (OSError, TimeoutError) as error:
+        raise UsageError(f"no Dask scheduler answers at {scheduler}",
+                         next_step="start one with `dask scheduler`") from error
+    with client:
+        yield DaskFarm(client)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from patcher.patchset.schema import Expectation, VerifyUnit
 from patcher.verify.judge import Verdict
-from patcher.verify.run import UnitResult
+from patcher.verify.result import Reason, UnitResult
 
 _COMPARE: Mapping[str, Callable[[int, int], bool]] = {
     "=": operator.eq, "==": operator.eq, "!=": operator.ne, ">": operator.gt,
@@ -30,7 +30,7 @@ def _check(result: UnitResult, blocks: Sequence[VerifyUnit]) -> UnitResult:
     if result.after is None or result.verdict is Verdict.FAILED:
         return result
     broken = [
-        f"{e.name} is {found}, the patchset says {e.operator} {e.value}"
+        Reason(f"{e.name} is {found}, the patchset says {e.operator} {e.value}")
         for block in blocks
         if not block.archs or result.arch in block.archs
         for e in block.expect
@@ -44,8 +44,7 @@ def _check(result: UnitResult, blocks: Sequence[VerifyUnit]) -> UnitResult:
 
 def _count(result: UnitResult, expectation: Expectation) -> int:
     """Hollow kernels, or kernels that can reach an instruction of this mnemonic."""
-    if expectation.name == Verdict.HOLLOW.value:
-        return sum(k.verdict is Verdict.HOLLOW for k in result.kernels)
     assert result.after is not None
-    ptx = result.after.ptx
-    return sum(bool(ptx.reach(entry.name).count(expectation.name)) for entry in ptx.entries)
+    if expectation.name == Verdict.HOLLOW.value:
+        return sum(k.verdict is Verdict.HOLLOW for k in result.after.kernels)
+    return result.after.code.having(expectation.name)

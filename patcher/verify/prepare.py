@@ -2,60 +2,80 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Sequence
+import json
+import re
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from patcher.arch import Target
 from patcher.cuda.model import Configuration, TranslationUnit
-from patcher.errors import ToolFailed
-from patcher.verify.commands import front_flags, preprocess_command
+from patcher.verify.commands import front_flags, host_command, preprocess_command
+from patcher.verify.execute import Outcome, run_tool, scratch
+from patcher.verify.ptx import ROOT
 
-_ROOT = b"/package"  # stands for the shadow's root, so that texts compare and cache by content
+_ROOT = ROOT.rstrip("/").encode()  # texts compare and cache by content, wherever they lie
+_SECONDS = 600
+_MARKER = re.compile(rb'^# \d+ "([^"\n]+)"', re.M)
+_MISSING = re.compile(r"fatal error: ([^\s:]+): No such file")
 
 
 @dataclass(frozen=True, slots=True)
 class Preprocessed:
-    """One device pass's text, or the first error of the preprocessor."""
+    """One pass's text, or the first error of the preprocessor."""
 
     text: bytes
     error: str = ""
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Every file the text came from; those of the package begin with ``/package/``."""
+        return frozenset(name.decode("utf-8", "replace") for name in set(_MARKER.findall(self.text))
+                         if not name.startswith(b"<") and not name.endswith(b"/"))
 
 
 class Workshop:
     """A shadow tree on disk together with the compiler that reads it."""
 
-    def __init__(self, root: Path, nvcc: Path, extra_flags: Sequence[str] = ()) -> None:
+    def __init__(self, root: Path, nvcc: Path) -> None:
         self._root = root
         self._nvcc = nvcc
-        self._extra = tuple(extra_flags)
 
-    def flags(self, unit: TranslationUnit) -> tuple[str, ...]:
-        """The unit's flags with the package's folders moved into the shadow."""
-        return (*front_flags(self._placed(unit.configuration)), *self._extra)
+    def place(self, unit: TranslationUnit) -> None:
+        """Write a generated unit; call it before several threads preprocess it."""
+        if unit.content is not None:
+            source = self._root / unit.path
+            source.parent.mkdir(parents=True, exist_ok=True)
+            source.unlink(missing_ok=True)
+            source.write_bytes(unit.content)
 
     def preprocess(self, unit: TranslationUnit, target: Target) -> Preprocessed:
-        """Run ``nvcc -E`` for one target; raises ToolFailed when nvcc cannot be run."""
-        source = self._root / unit.path
-        if unit.content is not None:
-            source.parent.mkdir(parents=True, exist_ok=True)
-            source.write_bytes(unit.content)
-        command = preprocess_command(self._nvcc, target, self.flags(unit), source)
-        try:
-            run = subprocess.run(command, capture_output=True, check=False, timeout=600,
-                                 stdin=subprocess.DEVNULL)
-        except subprocess.TimeoutExpired:
-            return Preprocessed(b"", "the preprocessor took longer than 600 s")
-        except OSError as error:
-            raise ToolFailed(f"cannot run nvcc: {error.strerror}", where=str(self._nvcc)) from error
-        if run.returncode:
-            return Preprocessed(b"", self._shorten(run.stderr))
-        return Preprocessed(run.stdout.replace(str(self._root).encode(), _ROOT))
+        """The device pass's text for one target."""
+        command = preprocess_command(self._nvcc, target, self._flags(unit),
+                                     self._root / unit.path)
+        return self._run(command)
 
-    def _shorten(self, messages: bytes) -> str:
-        lines = messages.decode("utf-8", "replace").replace(f"{self._root}/", "").splitlines()
-        return next((line for line in lines if "error" in line), (lines or ["failed"])[-1])
+    def preprocess_host(self, unit: TranslationUnit, target: Target) -> Preprocessed:
+        """The host pass's text when one target is built; raises ToolFailed without that pass."""
+        command = host_command(self._nvcc, target, self._flags(unit), self._root / unit.path)
+        return self._run(command)
+
+    def _flags(self, unit: TranslationUnit) -> tuple[str, ...]:
+        """The unit's flags with the package's folders moved into the shadow."""
+        return front_flags(self._placed(unit.configuration))
+
+    def _run(self, command: list[str]) -> Preprocessed:
+        with scratch() as folder:
+            run = run_tool(command, folder, _SECONDS)
+        if run.problem or run.code:
+            return Preprocessed(b"", run.problem or self._explain(run))
+        return Preprocessed(run.output.replace(str(self._root).encode(), _ROOT))
+
+    def _explain(self, run: Outcome) -> str:
+        lines = run.messages.replace(f"{self._root}/", "").splitlines()
+        error = next((line for line in lines if "error" in line), (lines or ["failed"])[-1])
+        found = _MISSING.search(error)
+        return f"{error}; {_provider(found[1])}" if found else error
 
     def _placed(self, configuration: Configuration) -> Configuration:
         return replace(
@@ -66,3 +86,22 @@ class Workshop:
 
     def _place(self, folder: str) -> str:
         return folder if folder.startswith("/") else str(self._root / folder)
+
+
+@cache
+def _headers() -> dict[str, str]:
+    data = json.loads((Path(__file__).parent.parent / "data" / "requirements.json").read_text(
+        "utf-8"))["headers"]
+    folders = {f"{name.partition('/')[0]}/": package for name, package in data.items()
+               if "/" in name}
+    return {**folders, **data}
+
+
+def _provider(header: str) -> str:
+    """What to install for a header: by its name, else by its first folder."""
+    known = _headers()
+    package = known.get(header) or known.get(header.partition("/")[0] + "/")
+    if package is None:
+        return "no package that has it is known"
+    return (f"it comes with {package} (pip install {package}); when its folder is not searched "
+            "yet, name it in CPATH")

@@ -1,35 +1,39 @@
-"""From a plan to verdicts: choose units and targets, lay out both trees, compile, judge."""
+"""From a plan to verdicts: choose units and targets, lay out the trees, compile, judge."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path
 
-from patcher.arch import Target, target
+from patcher.arch import EMPTY, ArchSet, Target, target
 from patcher.errors import UsageError
 from patcher.package.model import Package
 from patcher.plan import Plan, Subject, Subjects
 from patcher.preview import package_changes
-from patcher.verify.executors import open_executor
+from patcher.tree import Tree
+from patcher.verify.bench import Bench
+from patcher.verify.execute import interruptible, scratch
+from patcher.verify.executors import open_farm
 from patcher.verify.expect import check_expectations
 from patcher.verify.prepare import Workshop
-from patcher.verify.run import Bench, Pair, UnitResult, verify_units
+from patcher.verify.result import Pair, UnitResult
+from patcher.verify.run import Goals, Shops, verify_unit
 from patcher.verify.shadow import build_shadow
 from patcher.verify.store import Store
-from patcher.verify.subjects import pairs, trees
-from patcher.verify.tools import find_tools
+from patcher.verify.subjects import asked_tree, pairs, trees
+from patcher.verify.tools import buildable, find_tools
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """What to compile and where. ``only`` are endings of unit paths, empty for all concerned.
 
-    ``quick`` compiles unoptimised code for the user's target and the first
-    reference; otherwise all targets of the patchset, and ptxas tries the result.
+    ``quick`` compiles unoptimised code for the user's target, and compares the
+    references and the host pass; otherwise all targets of the patchset, optimised
+    code and ptxas too, and every other target is compared.
     """
 
     quick: bool
@@ -37,34 +41,34 @@ class Options:
     only: tuple[str, ...] = ()
     executor: str = "local"
     scheduler: str | None = None
-    jobs: int | None = None
+    jobs: int = 1
     progress: Callable[[int, int], None] = lambda done, total: None
+    store: Store | None = None
 
 
-def prove(plan: Plan, subjects: Subjects, options: Options) -> tuple[list[UnitResult], str]:
-    """The verdicts for all units a plan concerns, and the name of the toolkit that gave them.
+def prove(plan: Plan, subjects: Subjects, options: Options) -> list[UnitResult]:
+    """The verdicts for all units a plan concerns.
 
     Raises ToolFailed when there is no nvcc that knows the targets.
     """
     changes = package_changes(plan, subjects)
     results: list[UnitResult] = []
-    label = ""
     for name in plan.packages:
         subject = subjects(name)
         if subject.profile is None or subject.toolkit is None:
             continue
-        label = f"CUDA {subject.toolkit.version}"
         before, after = trees(subject, changes.get(name, ()))
         chosen = _chosen(pairs(subject, before, after, plan), plan, options)
         if chosen:
-            targets = _targets(plan, subject, options)
-            results += _prove_package(subject, before, after, chosen, targets, options)
+            asked, worlds = asked_tree(subject, plan)
+            work = _Work(subject, options, before, after, asked, worlds)
+            results += work.run(chosen, _targets(plan, subject, options))
     blocks = [block for item in plan.patchsets for group in item.groups if group.selected
               for block in group.group.verify]
-    return check_expectations(results, blocks), label
+    return check_expectations(results, blocks)
 
 
-def prove_package(subject: Subject, module: str, options: Options) -> tuple[list[UnitResult], str]:
+def prove_package(subject: Subject, module: str, options: Options) -> list[UnitResult]:
     """The verdicts for the units of one module (all modules when empty) as they are on disk.
 
     Raises UsageError when there is no such module, ToolFailed without a usable nvcc.
@@ -79,10 +83,10 @@ def prove_package(subject: Subject, module: str, options: Options) -> tuple[list
         raise UsageError(f"{package.name} has no module {module!r} with CUDA units",
                          next_step="modules: " + " ".join(get_close_matches(module, known, 8)
                                                           or known[:20]))
-    chosen = [Pair(u, u) for u in mine if not options.only or u.path.endswith(options.only)]
+    chosen = [Pair(u, u, opened=True) for u in mine
+              if not options.only or u.path.endswith(options.only)]
     targets = list(subject.find_target()) or [target("sm_120a")]
-    results = _prove_package(subject, package, package, chosen, targets, options)
-    return results, f"CUDA {subject.toolkit.version}"
+    return _Work(subject, options, package, package).run(chosen, targets)
 
 
 def _chosen(concerned: Sequence[Pair], plan: Plan, options: Options) -> list[Pair]:
@@ -107,20 +111,44 @@ def _targets(plan: Plan, subject: Subject, options: Options) -> list[Target]:
     return list(dict.fromkeys([*mine, *named]))
 
 
-def _prove_package(subject: Subject, before: Package, after: Package, chosen: Sequence[Pair],
-                   targets: Sequence[Target], options: Options) -> list[UnitResult]:
-    assert subject.profile is not None
-    assert subject.toolkit is not None
-    references = options.references[-1:] if options.quick else options.references
-    tools = find_tools(subject.toolkit, [*targets, *references], assemble=not options.quick)
-    with tempfile.TemporaryDirectory(prefix="sm-patch-") as scratch, open_executor(
-        options.executor, jobs=options.jobs, scheduler=options.scheduler
-    ) as executor:
-        shops = []
-        for label, package in (("before", before), ("after", after)):
-            tree = subject.profile.tree(package, subject.toolkit)
-            root = Path(scratch) / label
-            build_shadow(tree, (package.import_name, "@generated"), root)
-            shops.append(Workshop(root, tools.nvcc))
-        bench = Bench(tools, Store(), executor, options.quick, options.progress)
-        return verify_units(bench, chosen, shops[0], shops[1], targets, references)
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One package's trees; ``asked`` holds only the patches that may change ``worlds`` alone."""
+
+    subject: Subject
+    options: Options
+    before: Package
+    after: Package
+    asked: Tree | None = None
+    worlds: ArchSet = EMPTY
+
+    def run(self, chosen: Sequence[Pair], targets: Sequence[Target]) -> list[UnitResult]:
+        toolkit, options = self.subject.toolkit, self.options
+        assert toolkit is not None
+        tools = find_tools(toolkit, [*targets, *options.references])
+        known = buildable(toolkit)
+        others = options.references if options.quick else known
+        goals = Goals(targets, options.references, [t for t in others if t not in self.worlds],
+                      known, not options.quick)
+        with interruptible(), scratch() as folder, open_farm(
+            options.executor, tools.compilers, jobs=options.jobs, scheduler=options.scheduler
+        ) as farm:
+            shops = self._shops(folder, tools.nvcc)
+            bench = Bench(tools, options.store or Store(), farm, options.jobs, options.progress)
+            return [r for pair in chosen for r in verify_unit(bench, pair, shops, goals)]
+
+    def _shops(self, folder: Path, nvcc: Path) -> Shops:
+        before = self._shop(self.before, folder / "before", nvcc)
+        after = before if self.after is self.before \
+            else self._shop(self.after, folder / "after", nvcc)
+        if self.asked is None:
+            return Shops(before, after)
+        only = replace(self.before, tree=self.asked)
+        return Shops(before, after, self._shop(only, folder / "asked", nvcc))
+
+    def _shop(self, package: Package, root: Path, nvcc: Path) -> Workshop:
+        assert self.subject.profile is not None
+        assert self.subject.toolkit is not None
+        tree = self.subject.profile.tree(package, self.subject.toolkit)
+        build_shadow(tree, (package.import_name, "@generated"), root)
+        return Workshop(root, nvcc)

@@ -1,234 +1,249 @@
 """Verify units: what the compiler makes of them before and after a change, per target.
 
-Per unit and target: preprocess both trees; equal texts need no compilation; else
-compile the after (and the before, to show what changed) and the same unit for a
-reference target, and judge the kernels. Equal jobs are run once, known ones never.
+Per unit and target: preprocess both trees, compile unoptimised code of both and of
+the same unit for reference targets, and judge the kernels. What only optimised code
+can tell is asked where it matters, or everywhere for full effort. For all other
+targets the preprocessed text must be the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, as_completed
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from patcher.arch import Target
-from patcher.cuda.model import TranslationUnit
-from patcher.verify.commands import Steps, code_flags, device_steps
-from patcher.verify.compile import Compiled, Job, compile_job, job_key
-from patcher.verify.judge import KernelVerdict, Verdict, judge_kernels, unit_verdict
+from patcher.instructions import shared_memory_limit
+from patcher.verify.bench import Bench
+from patcher.verify.compile import Job, Stage
+from patcher.verify.judge import (
+    UNSUPPORTED,
+    Built,
+    KernelVerdict,
+    Verdict,
+    has_matrix_code,
+    judge_kernels,
+    unit_verdict,
+)
+from patcher.verify.kernels import Code
 from patcher.verify.prepare import Preprocessed, Workshop
-from patcher.verify.ptx import Function, Ptx, parse_ptx
-from patcher.verify.store import Store
+from patcher.verify.result import Elsewhere, Pair, Reason, Side, UnitResult, reasons_of
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
-    """The compilers of one toolkit. ``identity`` is a hash over their bytes."""
+class Shops:
+    """The trees: as it is, after all changes, and after only those that claim to leave other
+    targets alone (None when no change claims it)."""
 
-    nvcc: Path
-    ptxas: Path | None
-    identity: str
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One unit on one target in one tree, as compiled."""
-
-    ptx: Ptx
-    error: str
-    messages: str
-    seconds: float
-    cached: bool
+    before: Workshop
+    after: Workshop
+    asked: Workshop | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class UnitResult:
-    """The verdict for a unit and target with its reasons; counts are kernels."""
+class Goals:
+    """For whom to judge and against whom. ``others`` must not change, and then the host
+    pass neither; ``buildable`` are all that the toolkit knows."""
 
-    unit: str
-    arch: str
-    verdict: Verdict
-    reasons: tuple[str, ...]
-    before: Side | None
-    after: Side | None
-    kernels: tuple[KernelVerdict, ...] = ()
-    before_kernels: tuple[KernelVerdict, ...] = ()
-    seconds: float = 0.0
-    cached: bool = False
-
-
-@dataclass
-class Bench:
-    """One verification: its tools, store, executor and effort."""
-
-    tools: Tools
-    store: Store
-    executor: Executor
-    quick: bool
-    progress: Callable[[int, int], None] = lambda done, total: None
-    _done: dict[str, Side] = field(default_factory=dict)
-    _steps: dict[tuple[Target, tuple[str, ...]], Steps] = field(default_factory=dict)
-
-    def steps(self, target: Target, flags: tuple[str, ...]) -> Steps:
-        """nvcc's cicc step for a target, asked once."""
-        key = (target, flags)
-        if key not in self._steps:
-            self._steps[key] = device_steps(self.tools.nvcc, target, flags, quick=self.quick)
-        return self._steps[key]
-
-    def compile_all(self, jobs: Iterable[Job]) -> None:
-        """Compile what neither this run nor the store knows."""
-        todo: dict[str, Job] = {}
-        for job in jobs:
-            if job.key in self._done or job.key in todo:
-                continue
-            known = self.store.get(job.key)
-            if known is not None:
-                self._done[job.key] = _side_from_json(known)
-            else:
-                todo[job.key] = job
-        futures = [self.executor.submit(compile_job, job) for job in todo.values()]
-        try:
-            for count, future in enumerate(as_completed(futures), 1):
-                self._keep(future.result())
-                self.progress(count, len(futures))
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
-
-    def side(self, key: str) -> Side:
-        return self._done[key]
-
-    def _keep(self, compiled: Compiled) -> None:
-        side = Side(parse_ptx(compiled.ptx), compiled.error, compiled.messages,
-                    compiled.seconds, cached=False)
-        self._done[compiled.key] = side
-        if not compiled.error.startswith("cannot run"):
-            self.store.put(compiled.key, _side_to_json(side))
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A unit as it is built before and after; a flag's patch changes only its configuration."""
-
-    before: TranslationUnit
-    after: TranslationUnit
-
-    @property
-    def path(self) -> str:
-        return self.after.path
+    targets: Sequence[Target]
+    references: Sequence[Target]
+    others: Sequence[Target]
+    buildable: Sequence[Target]
+    full: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """One (unit, target) in both trees, preprocessed, with its job keys."""
+    """One target's device pass of a unit in both trees, with the jobs that read its code."""
 
-    unit: Pair
     target: Target
     before: Preprocessed
     after: Preprocessed
-    jobs: Mapping[str, Job]  # "before", "after"
+    old: Job | None
+    new: Job | None
+
+    @property
+    def changed(self) -> bool:
+        return self.old is None or self.new is None or self.old.key != self.new.key
 
 
-def verify_units(
-    bench: Bench,
-    units: Sequence[Pair],
-    before: Workshop,
-    after: Workshop,
-    targets: Sequence[Target],
-    references: Sequence[Target],
-) -> list[UnitResult]:
-    """Judge every unit for every target; references are compiled from the after tree."""
-    passes = [_prepare(bench, unit, target, before, after) for unit in units for target in targets]
-    anchors = {
-        unit: [_prepare(bench, unit, target, before, after) for target in references]
-        for unit in units
-    }
-    jobs = [job for p in passes for job in p.jobs.values()]
-    jobs += [p.jobs["after"] for group in anchors.values() for p in group if "after" in p.jobs]
-    bench.compile_all(jobs)
-    return [_judge(bench, p, anchors[p.unit]) for p in passes]
+def verify_unit(bench: Bench, pair: Pair, shops: Shops, goals: Goals) -> list[UnitResult]:
+    """Judge one unit for every target of the goals."""
+    shops.before.place(pair.before)
+    shops.after.place(pair.after)
+    if shops.asked:
+        shops.asked.place(pair.before)
+    work = _Unit(bench, pair, shops, goals)
+    elsewhere = work.compare()
+    passes = work.prepare([*goals.targets, *goals.references])
+    work.read(passes)
+    results = [work.judge(passes[target], passes) for target in goals.targets]
+    return [_with_elsewhere(result, elsewhere) for result in results]
 
 
-def _prepare(
-    bench: Bench, unit: Pair, target: Target, before: Workshop, after: Workshop
-) -> _Pass:
-    old = before.preprocess(unit.before, target)
-    new = after.preprocess(unit.after, target)
-    jobs = {}
-    if not old.error:
-        jobs["before"] = _job(bench, unit.before, target, old)
-    if not new.error:
-        jobs["after"] = _job(bench, unit.after, target, new)
-    return _Pass(unit, target, old, new, jobs)
+def _with_elsewhere(result: UnitResult, elsewhere: Elsewhere) -> UnitResult:
+    result = replace(result, elsewhere=elsewhere)
+    if not elsewhere.different:
+        return result
+    reason = Reason("code of targets that were not asked for changes: "
+                    + " ".join(elsewhere.different))
+    return replace(result, verdict=Verdict.FAILED, reasons=(reason, *result.reasons))
 
 
-def _job(
-    bench: Bench, unit: TranslationUnit, target: Target, side: Preprocessed
-) -> Job:
-    steps = bench.steps(target, code_flags(unit.configuration))
-    ptxas = str(bench.tools.ptxas) if bench.tools.ptxas else None
-    key = job_key(side.text, steps, ptxas, bench.tools.identity)
-    return Job(key, target.name, side.text, steps, ptxas, bench.quick)
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    bench: Bench
+    pair: Pair
+    shops: Shops
+    goals: Goals
+
+    def compare(self) -> Elsewhere:
+        """Compare the other targets' preprocessed text and the host pass's."""
+        asked, others = self.shops.asked, self.goals.others
+        if asked is None or not others:
+            return Elsewhere()
+        unit, before = self.pair.before, self.shops.before
+
+        def same(target: Target) -> bool:
+            return before.preprocess(unit, target) == asked.preprocess(unit, target)
+
+        def host() -> bool:
+            return before.preprocess_host(unit, others[0]) == asked.preprocess_host(unit, others[0])
+
+        work: list[Callable[[], bool]] = [host]
+        work += [lambda target=target: same(target) for target in others]  # type: ignore[misc]
+        names = ["host", *(target.name for target in others)]
+        equal = dict(zip(names, self.bench.each(work), strict=True))
+        return Elsewhere(tuple(n for n in names if equal[n]),
+                         tuple(n for n in names if not equal[n]))
+
+    def prepare(self, targets: Sequence[Target]) -> dict[Target, _Pass]:
+        """Preprocess both trees; only the after tree for what is a reference alone."""
+        wanted = list(dict.fromkeys(targets))
+        old = [t for t in wanted if t in self.goals.targets]
+        work: list[Callable[[], Preprocessed]] = []
+        for shop, unit, some in ((self.shops.after, self.pair.after, wanted),
+                                 (self.shops.before, self.pair.before, old)):
+            work += [lambda s=shop, u=unit, t=t: s.preprocess(u, t) for t in some]  # type: ignore[misc]
+        texts = self.bench.each(work)
+        after = dict(zip(wanted, texts, strict=False))
+        before = dict(zip(old, texts[len(wanted):], strict=True))
+        return {t: self._pass(t, before.get(t, after[t]), after[t]) for t in wanted}
+
+    def _pass(self, target: Target, before: Preprocessed, after: Preprocessed) -> _Pass:
+        def job(side: Preprocessed) -> Job | None:
+            if side.error:
+                return None
+            unit = self.pair.after if side is after else self.pair.before
+            return self.bench.job(unit, target, side, Stage.READ)
+
+        return _Pass(target, before, after, job(before), job(after))
+
+    def read(self, passes: Mapping[Target, _Pass]) -> None:
+        """Compile unoptimised code, of the before tree only for the targets themselves."""
+        jobs = [p.new for p in passes.values()]
+        jobs += [p.old for p in passes.values() if p.target in self.goals.targets]
+        self.bench.compile_all(job for job in jobs if job is not None)
+
+    def judge(self, this: _Pass, passes: Mapping[Target, _Pass]) -> UnitResult:
+        """The verdict for one target."""
+        references = self._references(this, passes)
+        old = self._side(this.old, this.before.error, references)
+        if this.new is None:
+            return UnitResult(self.pair.path, this.target.name, Verdict.FAILED,
+                              (Reason(this.after.error),), old, None)
+        earlier = old.code if old and this.changed else None
+        new = self._side(this.new, "", references, earlier)
+        assert new is not None
+        if self.goals.full or new.error or _is_in_doubt(new):
+            new = self._build(this, new, references, earlier, passes)
+        verdict = Verdict.FAILED if new.error else unit_verdict(new.kernels)
+        reasons = (Reason(new.error),) if new.error else reasons_of(new.kernels)
+        if verdict is not Verdict.OK:
+            reasons += self._advice(this, references)
+        elif not this.changed and not self.pair.opened:
+            verdict = Verdict.UNCHANGED
+        result = self.bench.result(this.new)
+        return UnitResult(self.pair.path, this.target.name, verdict, reasons, old, new,
+                          seconds=result.seconds, cached=self.bench.cached(this.new))
+
+    def _references(self, this: _Pass, passes: Mapping[Target, _Pass]) -> dict[str, Code]:
+        found = {}
+        for target in reversed(self.goals.references):
+            job = passes[target].new
+            if target != this.target and job is not None:
+                compiled = self.bench.result(job)
+                if compiled.code.kernels:
+                    found[target.name] = compiled.code
+        return found
+
+    def _side(self, job: Job | None, error: str, references: Mapping[str, Code],
+              earlier: Code | None = None) -> Side | None:
+        if job is None:
+            return Side(error=error)
+        compiled = self.bench.result(job)
+        if compiled.error and not compiled.code.kernels:
+            return Side(error=compiled.error)
+        kernels = judge_kernels(compiled.code, references, earlier=earlier)
+        return Side(compiled.code, compiled.error, tuple(kernels))
+
+    def _build(self, this: _Pass, side: Side, references: Mapping[str, Code],
+               earlier: Code | None, passes: Mapping[Target, _Pass]) -> Side:
+        """Judge again with the optimised code, which knows what can never run."""
+        job = self.bench.job(self.pair.after, this.target, this.after, Stage.BUILD)
+        self.bench.compile_all([job])
+        compiled = self.bench.result(job)
+        if compiled.error:
+            return replace(side, error=compiled.error)
+        built = Built(compiled.code)
+        if any(built.vanished(kernel) for kernel in side.code.kernels.values()):
+            built = Built(compiled.code, self._built_reference(passes))
+        code = side.code if side.code.kernels else compiled.code
+        kernels = tuple(judge_kernels(code, references, built, earlier))
+        error = ""
+        limit = shared_memory_limit(this.target)
+        if limit is not None and compiled.resources.shared > limit:
+            error = (f"a kernel takes {compiled.resources.shared} bytes of static shared memory, "
+                     f"{this.target} has {limit}")
+        return Side(code, error, kernels, compiled.resources)
+
+    def _built_reference(self, passes: Mapping[Target, _Pass]) -> Code | None:
+        for target in reversed(self.goals.references):
+            this = passes[target]
+            if this.new is not None:
+                job = self.bench.job(self.pair.after, target, this.after, Stage.BUILD)
+                self.bench.compile_all([job])
+                return self.bench.result(job).code
+        return None
+
+    def _advice(self, this: _Pass, references: Mapping[str, Code]) -> tuple[Reason, ...]:
+        """For a plain target: whether the same unit is real on its a and f variants."""
+        if this.target.suffix:
+            return ()
+        twins = [t for t in self.goals.buildable
+                 if t.number == this.target.number and t.suffix]
+        passes = self.prepare(twins)
+        self.read(passes)
+        real = []
+        for twin in twins:
+            job = passes[twin].new
+            compiled = self.bench.result(job) if job else None
+            if compiled and not compiled.error:
+                kernels = judge_kernels(compiled.code, references)
+                if unit_verdict(kernels) is Verdict.OK:
+                    real.append(twin.name)
+        if not real:
+            return ()
+        return (Reason(f"needs an a or f target: the same unit is real on {', '.join(real)}"),)
 
 
-def _judge(bench: Bench, this: _Pass, anchors: Sequence[_Pass]) -> UnitResult:
-    unit, arch = this.unit.path, this.target.name
-    old = bench.side(this.jobs["before"].key) if "before" in this.jobs else None
-    if this.after.error:
-        return UnitResult(unit, arch, Verdict.FAILED, (this.after.error,), old, None)
-    new = bench.side(this.jobs["after"].key)
-    if new.error:
-        return UnitResult(unit, arch, Verdict.FAILED, (new.error,), old, new)
-    references = {
-        p.target.name: bench.side(p.jobs["after"].key).ptx
-        for p in anchors
-        if p.target != this.target
-        and "after" in p.jobs
-        and not bench.side(p.jobs["after"].key).error
-    }
-    kernels = tuple(judge_kernels(new.ptx, references))
-    earlier = tuple(judge_kernels(old.ptx, references)) if old and not old.error else ()
-    verdict = unit_verdict(kernels)
-    if verdict is Verdict.OK and this.before == this.after:
-        verdict = Verdict.UNCHANGED
-    return UnitResult(unit, arch, verdict, summarise(kernels), old, new, kernels, earlier,
-                      new.seconds, new.cached)
+def _is_in_doubt(side: Side) -> bool:
+    """Hollow for a reason that optimised code may refute, or that ptxas has to confirm."""
+    return any(_in_doubt(kernel, side.code) for kernel in side.kernels)
 
 
-def summarise(kernels: Sequence[KernelVerdict]) -> tuple[str, ...]:
-    """One line per distinct reason, with the count and one kernel as example."""
-    by_reason: dict[str, list[str]] = {}
-    for kernel in kernels:
-        if kernel.verdict is Verdict.HOLLOW:
-            by_reason.setdefault(kernel.reason, []).append(kernel.name)
-    return tuple(
-        f"{len(names)} of {len(kernels)} kernels: {reason}, e.g. {names[0]}"
-        for reason, names in sorted(by_reason.items(), key=lambda item: -len(item[1]))
-    )
-
-
-def _side_to_json(side: Side) -> dict[str, object]:
-    return {
-        "error": side.error,
-        "messages": side.messages,
-        "seconds": side.seconds,
-        "functions": [
-            {**asdict(f), "opcodes": dict(f.opcodes), "calls": sorted(f.calls),
-             "texts": sorted(f.texts)}
-            for f in side.ptx.functions.values()
-        ],
-    }
-
-
-def _side_from_json(data: Mapping[str, object]) -> Side:
-    rows = data["functions"]
-    assert isinstance(rows, list)
-    functions = {
-        row["name"]: Function(row["name"], row["entry"], row["opcodes"], frozenset(row["calls"]),
-                              frozenset(row["texts"]), row["effects"])
-        for row in rows
-    }
-    return Side(Ptx(functions), str(data["error"]), str(data["messages"]), 0.0, cached=True)
+def _in_doubt(verdict: KernelVerdict, code: Code) -> bool:
+    kernel = code.kernels.get(verdict.name)
+    if verdict.verdict is not Verdict.HOLLOW or kernel is None:
+        return False
+    return (verdict.stub and has_matrix_code(kernel)) \
+        or any(UNSUPPORTED.search(name) for name in kernel.externs)

@@ -2,7 +2,7 @@
 
 An overlay include folder cannot shadow a header: quote-includes look beside the
 including file first. So every folder is real, unchanged files are symlinks and
-changed files are written.
+changed files are written. What no compiler reads is left out.
 """
 
 from __future__ import annotations
@@ -12,13 +12,18 @@ from pathlib import Path
 
 from patcher.tree import ChangedTree, FolderTree, Tree, walk
 
+_NOT_SOURCE = (".py", ".pyc", ".pyi", ".so", ".cubin", ".json", ".md", ".txt")
+
 
 def build_shadow(tree: Tree, folders: Iterable[str], destination: Path) -> None:
     """Lay out ``folders`` of the tree below ``destination``."""
+    destination.mkdir(parents=True, exist_ok=True)
     origin, changed = _origin(tree)
     made: set[Path] = set()
     for folder in folders:
         for path in walk(tree, folder):
+            if path.endswith(_NOT_SOURCE):
+                continue
             place = destination / path
             if place.parent not in made:
                 place.parent.mkdir(parents=True, exist_ok=True)

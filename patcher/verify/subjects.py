@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from patcher.changes import Change
+from patcher.arch import EMPTY, ArchSet
+from patcher.changes import Change, Modify
 from patcher.cuda.model import TranslationUnit
+from patcher.edits import apply_edits
 from patcher.package.model import Package
-from patcher.patchset.schema import PythonGate
-from patcher.plan import GroupPlan, Plan, Subject
+from patcher.patchset.schema import Affects, PythonGate
+from patcher.plan import GroupPlan, Plan, Subject, edits_by_path
 from patcher.tree import ChangedTree, Tree
 from patcher.units import affected, is_source
-from patcher.verify.run import Pair
+from patcher.verify.result import Pair
 
 
 def trees(subject: Subject, changes: Iterable[Change]) -> tuple[Package, Package]:
@@ -20,6 +22,21 @@ def trees(subject: Subject, changes: Iterable[Change]) -> tuple[Package, Package
     before = replace(subject.package, tree=subject.base)
     after = replace(subject.package, tree=ChangedTree(subject.package.tree, changes))
     return before, after
+
+
+def asked_tree(subject: Subject, plan: Plan) -> tuple[Tree | None, ArchSet]:
+    """The base with only those patches that claim to leave other targets alone, and the
+    worlds that they may change; None when no patch of this package claims it."""
+    patches = [patch for group in _writing(plan) for patch in group.patches
+               if patch.affects is Affects.ASKED and patch.package == subject.package.name]
+    worlds = EMPTY
+    for patch in patches:
+        worlds |= patch.asked | patch.effective
+    changes: list[Change] = [change for patch in patches for change in patch.changes]
+    for path, edits in edits_by_path(patches, subject.package.name).items():
+        old = subject.base.read(path)
+        changes.append(Modify(path, old, apply_edits(old, edits)))
+    return (ChangedTree(subject.base, changes) if changes else None), worlds
 
 
 def pairs(subject: Subject, before: Package, after: Package, plan: Plan) -> list[Pair]:
@@ -37,8 +54,9 @@ def pairs(subject: Subject, before: Package, after: Package, plan: Plan) -> list
     for unit in new_units:
         earlier = _earlier(unit, old_units)
         rebuilt = not _built_alike(earlier, unit)
-        if unit.path in wanted or rebuilt or set(unit.modules) & opened:
-            found.append(Pair(earlier, unit))
+        enabled = bool(set(unit.modules) & opened)
+        if unit.path in wanted or rebuilt or enabled:
+            found.append(Pair(earlier, unit, enabled))
     return found
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from patcher.verify.judge import Verdict, judge_kernels
-from patcher.verify.ptx import Ptx, parse_ptx, stable_name
+from patcher.arch import target
+from patcher.verify.commands import device_steps
+from patcher.verify.compile import Compilers, Job, Stage, compile_job
+from patcher.verify.judge import Built, Verdict, judge_kernels
+from patcher.verify.kernels import Code
+from patcher.verify.ptx import stable_name
 
 pytestmark = pytest.mark.nvcc
+Compile = Callable[..., Code]
 
 # Each source holds one kernel `k`. HOLLOW ones lose on sm_120a what sm_100a has.
 HOLLOW = {
@@ -84,6 +90,45 @@ HOLLOW = {
           b.out[0] = mine.v[b.n & 63];
         #endif
         }""",
+    "inlined function emptied": """
+        __device__ __forceinline__ void publish(int *p) {
+        #if __CUDA_ARCH__ < 1200
+          atomicAdd(p, 1);
+        #endif
+        }
+        __global__ void k(int *p) { publish(p); p[1] = 1; }""",
+    "only stack objects are left, built by calls": """
+        struct Fragment {
+          int v[8];
+          __device__ __forceinline__ Fragment(int n) { for (int i = 0; i < 8; i++) v[i] = n; }
+          __device__ __forceinline__ int &operator[](int i) { return v[i]; }
+        };
+        __global__ void k(int *p, int n) {
+          Fragment f(n);
+          f[n & 7] = 3;
+        #if __CUDA_ARCH__ < 1200
+          p[0] = f[1];
+        #endif
+        }""",
+    "every way ends in a trap": """
+        __device__ void refuse() { asm volatile("trap;"); }
+        __global__ void k(int *p) {
+          p[1] = 1;
+        #if __CUDA_ARCH__ < 1200
+          p[0] = 2;
+        #else
+          refuse();
+        #endif
+        }""",
+    "matrix instruction dropped without a word": """
+        __global__ void k(float *p) {
+          float d[4] = {p[0], p[1], p[2], p[3]}; unsigned a[2] = {1, 2}, b = 3;
+        #if __CUDA_ARCH__ < 1200
+          asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+              "{%0,%1,%2,%3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+              : "r"(a[0]), "r"(a[1]), "r"(b));
+        #endif
+          p[threadIdx.x] = d[0]; }""",
     "exists on the reference only": """
         #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 1200
         __global__ void k(int *p) { p[0] = 1; }
@@ -121,54 +166,130 @@ GOOD = {
           atomicAdd(p, 1);
         #endif
         }""",
+    "computes without matrix instructions instead": """
+        __global__ void k(float *p) {
+          float d[4] = {p[0], p[1], p[2], p[3]}; unsigned a[2] = {1, 2}, b = 3;
+        #if __CUDA_ARCH__ < 1200
+          asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+              "{%0,%1,%2,%3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+              : "r"(a[0]), "r"(a[1]), "r"(b));
+        #else
+          for (int i = 0; i < 4; i++) d[i] = fmaf(p[i + 4], p[i + 8], d[i]);
+        #endif
+          p[threadIdx.x] = d[0]; }""",
+    "writes through a returned reference": """
+        struct View { int *p; __device__ __forceinline__ int &at(int i) { return p[i]; } };
+        __global__ void k(View v, int n) { v.at(n) = 1; }""",
+    "writes through a pointer argument": """
+        __device__ __noinline__ void put(int *p) { *p = 1; }
+        __global__ void k(int *p) { put(p + 1); }""",
+    "drops a hint only": """
+        __device__ __forceinline__ void hint(int *p) {
+        #if __CUDA_ARCH__ < 1200
+          asm volatile("prefetch.global.L2 [%0];" :: "l"(p));
+        #endif
+        }
+        __global__ void k(int *p) { hint(p + 64); p[0] = 1; }""",
     "works through a local array": """
         __global__ void k(int *p, int n) {
           int v[32]; for (int i = 0; i < 32; i++) v[i] = p[i]; p[n & 31] = v[(n + 1) & 31]; }""",
 }
 
 
-@pytest.fixture(params=["quick", "full"])
-def compile_for(request: pytest.FixtureRequest, tmp_path: Path, nvcc: Path):  # type: ignore[no-untyped-def]
-    effort = ["-Xcicc", "-O0"] if request.param == "quick" else ["-O3"]
+@pytest.fixture
+def compile_for(compilers: Compilers, nvcc: Path, tmp_path: Path) -> Compile:
+    """Code of a source for a target, unoptimised or as it would run."""
 
-    def compile_one(source: str, arch: str) -> Ptx:
-        unit, output = tmp_path / "unit.cu", tmp_path / f"{arch}.ptx"
+    def compile_one(source: str, arch: str, stage: Stage = Stage.READ) -> Code:
+        unit = tmp_path / "unit.cu"
         unit.write_text(source)
-        gencode = f"-gencode=arch=compute_{arch},code=sm_{arch}"
-        subprocess.run([nvcc, *effort, gencode, "-ptx", unit, "-o", output], check=True)
-        return parse_ptx(output.read_text())
+        goal = target(arch)
+        text = subprocess.run([nvcc, goal.gencode, "-E", unit], check=True, capture_output=True)
+        steps = device_steps(nvcc, goal, (), quick=stage is Stage.READ)
+        job = Job("", arch, text.stdout, steps, stage, compilers.identity)
+        made = compile_job(job, compilers)
+        assert not made.error
+        return made.code
 
     return compile_one
 
 
-# Unoptimised code keeps calls to emptied functions, so both efforts judge that; the
-# optimiser removes such a call without a trace.
-QUICK_ONLY = {"device function emptied"}
-
-
 @pytest.mark.parametrize("name", HOLLOW)
-def test_hollow_kernels_are_never_called_ok(name: str, compile_for, request) -> None:  # type: ignore[no-untyped-def]
-    if name in QUICK_ONLY and "full" in request.node.callspec.id:
-        return
+def test_hollow_kernels_are_never_called_ok(name: str, compile_for: Compile) -> None:
     kernels = judge_kernels(
-        compile_for(HOLLOW[name], "120a"), {"sm_100a": compile_for(HOLLOW[name], "100a")}
+        compile_for(HOLLOW[name], "sm_120a"), {"sm_100a": compile_for(HOLLOW[name], "sm_100a")}
     )
     assert [k.verdict for k in kernels] == [Verdict.HOLLOW], kernels
     assert kernels[0].reason
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_good_kernels_are_never_called_hollow(name: str, compile_for) -> None:  # type: ignore[no-untyped-def]
-    kernels = judge_kernels(
-        compile_for(GOOD[name], "120a"), {"sm_100a": compile_for(GOOD[name], "100a")}
-    )
+@pytest.mark.parametrize("stage", Stage)
+def test_good_kernels_are_never_called_hollow(
+    name: str, stage: Stage, compile_for: Compile
+) -> None:
+    code, reference = compile_for(GOOD[name], "sm_120a"), compile_for(GOOD[name], "sm_100a")
+    built = None
+    if stage is Stage.BUILD:
+        built = Built(*(compile_for(GOOD[name], arch, stage) for arch in ("sm_120a", "sm_100a")))
+    kernels = judge_kernels(code, {"sm_100a": reference}, built)
     assert [k.verdict for k in kernels] == [Verdict.OK], kernels
 
 
 @pytest.mark.parametrize("name", HOLLOW)
-def test_the_reference_itself_is_ok(name: str, compile_for) -> None:  # type: ignore[no-untyped-def]
-    reference = compile_for(HOLLOW[name], "100a")
+def test_the_reference_itself_is_ok(name: str, compile_for: Compile) -> None:
+    reference = compile_for(HOLLOW[name], "sm_100a")
     assert all(k.verdict is Verdict.OK for k in judge_kernels(reference, {"sm_90a": reference}))
+
+
+def test_a_kernel_that_loses_what_it_did_before_the_change_is_hollow(compile_for: Compile) -> None:
+    before = compile_for("__global__ void k(int *p) { p[0] = 1; }", "sm_120a")
+    after = compile_for("__global__ void k(int *p) { }", "sm_120a")
+    (kernel,) = judge_kernels(after, {}, earlier=before)
+    assert (kernel.verdict, kernel.reason) == (
+        Verdict.HOLLOW, "its body is empty (present before the change)")
+
+
+def test_optimised_code_refutes_a_stub_that_can_never_run(compile_for: Compile) -> None:
+    # the front end cannot know n, but the optimiser can: n & 1 of an even number is 0
+    source = """
+        #include <cstdio>
+        __global__ void k(int *p, int n) {
+          if ((n * 2) & 1) printf("Attempting to use X without CUTE_ARCH_X_ENABLED");
+          p[0] = n; }"""
+    code = compile_for(source, "sm_120a")
+    (doubted,) = judge_kernels(code, {})
+    assert doubted.verdict is Verdict.HOLLOW
+    assert doubted.stub
+    built = Built(compile_for(source, "sm_120a", Stage.BUILD))
+    assert [k.verdict for k in judge_kernels(code, {}, built)] == [Verdict.OK]
+
+
+def test_what_stands_behind_a_false_condition_is_not_judged(compile_for: Compile) -> None:
+    source = """
+        #include <cstdio>
+        template <int N> __global__ void k(int *p) {
+          const bool big = N > 3;
+          if (big) printf("Attempting to use X without CUTE_ARCH_X_ENABLED");
+          p[0] = N; }
+        template __global__ void k<1>(int *);
+        template __global__ void k<5>(int *);"""
+    verdicts = {k.name: k.verdict for k in judge_kernels(compile_for(source, "sm_120a"), {})}
+    assert verdicts == {"_Z1kILi1EEvPi": Verdict.OK, "_Z1kILi5EEvPi": Verdict.HOLLOW}
+
+
+def test_reasons_name_the_source_line(compile_for: Compile, tmp_path: Path) -> None:
+    source = """
+        __global__ void first(int *p) { p[0] = 1; }
+        __global__ void k(int *p) {
+        #if __CUDA_ARCH__ < 1200
+          p[threadIdx.x] = 1;
+        #endif
+        }"""
+    kernels = judge_kernels(compile_for(source, "sm_120a"), {
+        "sm_100a": compile_for(source, "sm_100a")})
+    assert {k.name: k.where for k in kernels if k.verdict is Verdict.HOLLOW} == {
+        "_Z1kPi": f"{tmp_path}/unit.cu:3"}
 
 
 def test_internal_names_lose_only_their_hash() -> None:
