@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import posixpath
+import shutil
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +22,8 @@ from patcher.atomic import sync_folder
 from patcher.engine.pyc import compiled_copies
 from patcher.engine.request import Step
 from patcher.engine.target import is_now, writable_place
-from patcher.errors import Conflict
-from patcher.journal import Kind, Shape
+from patcher.errors import Conflict, UnsafePath
+from patcher.journal import FileKey, Journal, Kind, Shape
 from patcher.state import StateHome
 
 
@@ -144,6 +146,42 @@ class Writer:
         # short, so that a name near the file system's limit still has a neighbour
         mark = hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]
         return place.parent / f".smp-{self.id}-{mark}"
+
+
+def discard_asides(home: StateHome, journal: Journal, gone: Collection[str] = ()) -> None:
+    """Remove what had been set aside and nobody can want back. Needs the lock.
+
+    An installer has put another one in its place since, or has taken its package
+    (one of ``gone``) away. What cannot be removed stays, and is in the way later.
+    """
+    lost = {FileKey(patch.root, path) for patchset in journal.patchsets.values()
+            for group in patchset.groups.values() for patch in group.patches
+            if patch.package in gone for path in patch.files}
+    for key, entry in journal.files.items():
+        for want in entry.wants.values():
+            if want.kind is Kind.MOVED:
+                with suppress(UnsafePath):
+                    place = writable_place(home.root(key.root), entry.place or key.path)
+                    if key in lost or os.path.lexists(place):
+                        _remove(writable_place(place.parent, want.target))
+
+
+def drop_empty_folders(home: StateHome, files: Iterable[FileKey]) -> None:
+    """Folders that an uninstaller left for the sake of these files, which are gone by now."""
+    for key in files:
+        folder = posixpath.dirname(key.path)
+        with suppress(OSError, UnsafePath):
+            while folder:
+                os.rmdir(writable_place(home.root(key.root), folder))
+                folder = posixpath.dirname(folder)
+
+
+def _remove(place: Path) -> None:
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            os.unlink(place)
 
 
 def _move(old: Path, new: Path) -> None:

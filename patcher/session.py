@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from patcher.apply import discard_asides, drop_empty_folders
 from patcher.caches.actions import CacheAction
 from patcher.engine.request import Request, Staged
 from patcher.engine.stage import stage
 from patcher.engine.target import Target
 from patcher.engine.view import PackageView
+from patcher.errors import Refused
 from patcher.journal import Journal
 from patcher.locks import LOCK_TIMEOUT, exclusive
 from patcher.state import StateHome
@@ -47,7 +49,29 @@ def writing(home: StateHome, caches: Caches, timeout: float = LOCK_TIMEOUT) -> I
         recovered = recover(home, caches)
         journal = home.journal()
         sweep(home, journal)
+        discard_asides(home, journal)
         yield Session(home, journal, recovered)
+
+
+def retire(session: Session, gone: Collection[str], caches: Caches) -> tuple[str, ...]:
+    """Forget the groups whose packages have all been uninstalled, and what they left behind.
+
+    Returns their names. Raises Refused when a file of theirs was edited since.
+    """
+    drops = frozenset((patchset.name, group.id) for patchset in session.journal.patchsets.values()
+                      for group in patchset.groups.values()
+                      if {patch.package for patch in group.patches} <= set(gone))
+    if not drops:
+        return ()
+    discard_asides(session.home, session.journal, gone)
+    staged = session.stage(Request(drops=drops), {})
+    if staged.refusals:
+        raise Refused(staged.refusals[0].reason, next_step="remove that file")
+    session.commit(staged, caches)
+    drop_empty_folders(session.home, set(session.journal.files) - set(staged.journal.files))
+    if not staged.journal.patchsets:
+        session.home.remove()
+    return tuple(sorted({f"{patchset}/{group}" for patchset, group in drops}))
 
 
 def reading(home: StateHome) -> Session:

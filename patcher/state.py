@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import stat
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -175,6 +176,12 @@ class StateHome:
                 os.unlink(place)
         for place in (*self.path.glob(f"{TEMPORARY}*"), self.path / "journal.next.json"):
             place.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Leave no trace of a home that holds nothing any more. Needs the lock."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(OSError):  # others keep things there too
+            os.rmdir(self.path.parent)
 
     def _identity(self) -> str:
         return os.path.relpath(self.anchor, os.path.realpath(self.path))

@@ -147,6 +147,9 @@ class _Reader:
 
     def _patch(self, applied: AppliedPatchset, group: AppliedGroup,
                patch: AppliedPatch) -> PatchStatus:
+        if self._target(patch.package) is None:
+            return PatchStatus(patch.id, State.LOST, f"{patch.package} is not installed any more",
+                               patch.files)
         owner = Owner(applied.name, group.id, patch.id)
         states = {path: self._file(owner, patch, path) for path in patch.files}
         state = combine(states.values())

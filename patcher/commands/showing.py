@@ -17,8 +17,9 @@ from patcher.engine.target import Target
 from patcher.errors import Exit, PatcherError, Refused
 from patcher.journal import AppliedGroup, AppliedPatchset
 from patcher.lockfile import read_patchsets
-from patcher.session import Session, reading
+from patcher.session import Session, reading, retire
 from patcher.status import Effective, PatchsetStatus, State, status
+from patcher.transaction import NoCaches
 
 
 def show(settings: Settings, *, check: bool, lock: Path | None, digest: bool,
@@ -26,6 +27,8 @@ def show(settings: Settings, *, check: bool, lock: Path | None, digest: bool,
     """Print what was asked for; CHECK_FAILED when a check says no."""
     changing = Changing(settings)
     session = _recovered(changing)
+    if not (check or lock or digest):  # those are asked by scripts, also while an installer works
+        session = _retired(changing, session)
     packages = _packages(changing, session)
     problems = changing.site.lock_problems(lock) if lock else []
     if digest:
@@ -61,6 +64,25 @@ def _recovered(changing: Changing) -> Session:
     except Refused as error:
         click.echo(f"an interrupted change is pending: {error}", err=True)
         return session
+
+
+def _retired(changing: Changing, session: Session) -> Session:
+    """Without its package a patch is history: what it left in the environment goes too."""
+    gone = {name for name in session.journal.packages()
+            if changing.site.installed(name) is None}
+    if not gone or session.pending:
+        return session
+    try:
+        with changing.session(check=False, timeout=0) as writing:
+            names = retire(writing, gone, NoCaches())
+    except Refused as error:
+        click.echo(f"left behind by {', '.join(sorted(gone))}, which is uninstalled: {error}",
+                   err=True)
+        return session
+    for name in names:
+        click.echo(f"{name}: its package is uninstalled, and now all of the patch is gone",
+                   err=True)
+    return reading(changing.site.home)
 
 
 def _packages(changing: Changing, session: Session) -> list[dict[str, Any]]:

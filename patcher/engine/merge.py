@@ -176,7 +176,9 @@ class _Merger:
             raise Obstacle(self.coming, Why.CONFLICT, f"{self.key.path} is not there")
         elif after.kind is Kind.MOVED:
             aside = writable_place(self.path.parent, after.target)
-            if os.path.lexists(aside):
+            # an older copy of ours goes when the lock is taken
+            ours = self.entry is not None and wanted(self.entry).same(after)
+            if os.path.lexists(aside) and not ours:
                 raise Obstacle(self.coming, Why.CONFLICT, f"{aside} is in the way: remove it")
 
     def _edited(self, found: Inspection, entry: FileEntry, after: FileEntry) -> FileChange:

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -185,6 +187,31 @@ def test_a_held_lock_is_refused_before_any_write(package: Package, tmp_path: Pat
     assert snapshot(package.root) == before
     home = home_of(package)
     with exclusive(home.lock), pytest.raises(LockHeld), writing(home, NoCaches(), 0.1):
+        pass
+
+
+def test_who_waited_for_a_home_that_went_starts_over(tmp_path: Path) -> None:
+    """The home is removed and made anew while one waits: it holds the lock of the new one."""
+    path = tmp_path / "lock"
+    waits, done = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        with exclusive(path, 10):
+            waits.set()
+            done.wait(10)
+
+    with exclusive(path):
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        time.sleep(0.3)  # it has opened the file by now
+        path.unlink()
+        path.touch()
+    assert waits.wait(10)
+    with pytest.raises(LockHeld), exclusive(path, 0.1):
+        pass
+    done.set()
+    waiter.join()
+    with exclusive(path, 0.1):
         pass
 
 

@@ -121,6 +121,13 @@ def test_a_prebuilt_module_is_named_set_aside_and_brought_back(
     assert not folder.exists()
     assert "effective: yes" in verb("status", "--root", root)[1]
     assert verb("apply", "flashinfer-sm120", *where, "--check")[0] == 0  # it stays aside
+    # the package of prebuilt modules is installed anew: the choice holds for the new one
+    shutil.copytree(f"{folder}.sm-patch-aside", folder)
+    assert "effective: no" in verb("status", "--root", root)[1]
+    code, out, err = verb("apply", "flashinfer-sm120", *where, "--aot", "aside")
+    assert (code, err.count("in the way")) == (0, 0), out + err
+    assert not folder.exists()
+    assert "effective: yes" in verb("status", "--root", root)[1]
     assert verb("revert", "--root", root)[0] == 0
     assert snapshot(root) == before
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from patcher.changes import Create, Move
-from patcher.engine.request import Why
+from patcher.engine.request import Request, Why
+from patcher.session import reading
 from patcher.status import State
 from tests.engine.helpers import (
     Line,
@@ -196,13 +197,45 @@ def test_links_out_of_the_root_are_refused(package: Package, tmp_path: Path) -> 
     assert (outside / "x.cuh").read_text() == TEXT
 
 
-def test_a_module_reinstalled_beside_its_aside_copy(package: Package) -> None:
+ASIDE = Move("aot/m", "aot/m.aside")
+
+
+def _reinstalled_beside_its_aside_copy(package: Package) -> None:
     installed(package.root, {"aot/m/m.so": "1"})
-    apply(package, patchset(package, "p", {}, [Move("aot/m", "aot/m.aside")]))
+    assert not apply(package, patchset(package, "p", {}, [ASIDE])).refusals
     installed(package.root, {"aot/m/m.so": "2"})
     assert states(package) == {"p": State.LOST}
+
+
+def test_a_module_reinstalled_beside_its_aside_copy(package: Package) -> None:
+    """The installer's new one stays, and of the old one, which only we had kept, nothing does."""
+    _reinstalled_beside_its_aside_copy(package)
     assert not revert(package, "p").refusals
+    assert os.listdir(package.root / "aot") == ["m"]
     assert (package.root / "aot/m/m.so").read_text() == "2"
+
+
+def test_a_reinstalled_module_is_set_aside_again(package: Package) -> None:
+    """Reverting brings back what was installed last, not what had stood there before."""
+    _reinstalled_beside_its_aside_copy(package)
+    with_aside = patchset(package, "p", {}, [ASIDE])
+    # seen without a lock as well, as `apply --check` does
+    staged = reading(home_of(package)).stage(Request((with_aside,)), {package.name: package})
+    assert not staged.refusals
+    assert not apply(package, with_aside).refusals
+    assert os.listdir(package.root / "aot") == ["m.aside"]
+    assert (package.root / "aot/m.aside/m.so").read_text() == "2"
+    assert states(package) == {"p": State.APPLIED}
+    assert not revert(package, "p").refusals
+    assert os.listdir(package.root / "aot") == ["m"]
+    assert (package.root / "aot/m/m.so").read_text() == "2"
+
+
+def test_what_others_put_where_a_module_would_go_aside_is_kept(package: Package) -> None:
+    installed(package.root, {"aot/m/m.so": "1", "aot/m.aside/theirs": "x"})
+    (refusal,) = apply(package, patchset(package, "p", {}, [ASIDE])).refusals
+    assert "in the way" in refusal.reason
+    assert (package.root / "aot/m.aside/theirs").read_text() == "x"
 
 
 def test_a_damaged_original_is_never_written(package: Package, file: Path) -> None:

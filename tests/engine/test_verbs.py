@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -41,6 +42,16 @@ groups:
         reason: a test
         unreached: allow
         text: {{file: tiny/k.cuh, find: "#if X", replace: "#if Y", count: 1}}
+"""
+
+NEW_FILE = """\
+  - id: new
+    summary: a new file in a new folder
+    patches:
+      - id: new
+        affects: all
+        reason: a test
+        create: {file: tiny/new/deep.py, content: "1"}
 """
 
 Run = Callable[..., tuple[int, str, str]]
@@ -239,6 +250,45 @@ def test_a_reinstall_shows_as_lost(run: Run, site: Path, tmp_path: Path, uv: Uv,
     assert run("status", "--check")[0] == 1
     assert run("apply", name)[0] == 0
     assert run("status", "--check")[0] == 0
+
+
+def test_after_an_uninstall_one_status_leaves_nothing(run: Run, site: Path, tmp_path: Path,
+                                                      uv: Uv) -> None:
+    """An uninstaller removes what RECORD lists; what we had created is not on it.
+
+    A script that checks while an installer works must not take a moment's absence
+    for an uninstall: it only tells.
+    """
+    name = document(tmp_path)
+    name.write_text(name.read_text() + NEW_FILE)
+    environment = tmp_path / "a"
+    for path in (site / "tiny").rglob("__pycache__"):
+        shutil.rmtree(path)
+    assert run("apply", name, "--group", "gate", "--group", "new")[0] == 0
+    assert (site / "tiny/new/deep.py").is_file()
+    uv("pip", "uninstall", "--python", environment, "tiny")
+    code, out, _ = run("status", "--check")
+    assert (code, out.splitlines()[0]) == (1, "tiny-open: lost")
+    assert "tiny is not installed any more" in out
+    assert (site / "tiny/new/deep.py").is_file()
+    code, out, err = run("status")
+    assert (code, out.splitlines()[0]) == (0, "nothing is applied here")
+    assert "tiny-open/new: its package is uninstalled" in err
+    assert not (site / "tiny").exists()
+    assert not (environment / "share").exists()
+
+
+def test_a_file_of_ours_that_was_edited_survives_the_uninstall(run: Run, site: Path,
+                                                               tmp_path: Path, uv: Uv) -> None:
+    name = document(tmp_path)
+    name.write_text(name.read_text() + NEW_FILE)
+    assert run("apply", name, "--group", "new")[0] == 0
+    (site / "tiny/new/deep.py").write_text("theirs\n")
+    uv("pip", "uninstall", "--python", tmp_path / "a", "tiny")
+    code, out, err = run("status")
+    assert (code, out.splitlines()[0]) == (0, "tiny-open: lost")
+    assert "tiny/new/deep.py" in err
+    assert (site / "tiny/new/deep.py").read_text() == "theirs\n"
 
 
 def test_a_lock_file_carries_a_change_to_another_machine(run: Run, site: Path, tmp_path: Path,

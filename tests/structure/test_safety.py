@@ -13,6 +13,7 @@ WRITERS = {
     "patcher.apply": "files of a target",
     "patcher.atomic": "files of our own stores",
     "patcher.state": "the state home",
+    "patcher.locks": "the lock file in it",
     "patcher.caches": "JIT caches",
     "patcher.cuda.store": "what a scan remembers; the library stands alone",
     "patcher.doctor.learn": "symbols of torch releases that a user taught it",
