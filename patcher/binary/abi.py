@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from patcher.binary.demangle import demangle
@@ -28,25 +29,43 @@ class MissingSymbol:
     difference: str
 
 
-def missing_symbols(user: Dynamic, providers: Iterable[Dynamic]) -> list[MissingSymbol]:
-    """Strong torch-like references of ``user`` that no provider defines."""
-    provided = frozenset[str]().union(*(p.defined for p in providers))
-    lost = sorted(s for s in user.undefined - provided if TORCH_SYMBOL.match(s))
-    return [explain(symbol, provided) for symbol in lost]
+class Exports:
+    """What some libraries export together, in an order that finds look-alikes at once."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = frozenset(names)
+        self._ordered = sorted(self.names)
+
+    @classmethod
+    def of(cls, providers: Iterable[Dynamic]) -> Exports:
+        """The union of what these libraries define."""
+        return cls(frozenset[str]().union(*(provider.defined for provider in providers)))
+
+    def beginning(self, prefix: str) -> Iterator[str]:
+        """The names that begin so, sorted."""
+        for index in range(bisect_left(self._ordered, prefix), len(self._ordered)):
+            if not self._ordered[index].startswith(prefix):
+                return
+            yield self._ordered[index]
 
 
-def explain(symbol: str, provided: frozenset[str]) -> MissingSymbol:
+def missing_symbols(user: Dynamic, exports: Exports) -> list[MissingSymbol]:
+    """Strong torch-like references of ``user`` that nothing exports."""
+    lost = sorted(s for s in user.undefined - exports.names if TORCH_SYMBOL.match(s))
+    return [explain(symbol, exports) for symbol in lost]
+
+
+def explain(symbol: str, exports: Exports) -> MissingSymbol:
     """A missing symbol with its look-alikes among the provided ones: same name, other types."""
     readable = demangle(symbol)
     name, parameters = split_signature(readable)
     prefix = symbol[: min(24, len(symbol) // 2)]  # holds the name's start, not the parameters
     others = {}
-    for candidate in provided:
-        if candidate.startswith(prefix):
-            text = demangle(candidate)
-            other, types = split_signature(text)
-            if other == name and types != parameters:
-                others[text] = types
+    for candidate in exports.beginning(prefix):
+        text = demangle(candidate)
+        other, types = split_signature(text)
+        if other == name and types != parameters:
+            others[text] = types
     nearest = sorted(others, key=lambda text: (_distance(parameters, others[text]), text))
     difference = describe_difference(parameters, others[nearest[0]]) if nearest else ""
     return MissingSymbol(symbol, readable, tuple(nearest), difference)

@@ -21,7 +21,9 @@ _LOAD, _DYNAMIC_SEGMENT = 1, 2
 _NEEDED, _HASH, _STRTAB, _SYMTAB, _STRSZ, _SONAME, _RPATH, _RUNPATH = 1, 4, 5, 6, 10, 14, 15, 29
 _GNU_HASH = 0x6FFFFEF5
 _WEAK, _UNDEFINED, _LOCAL = 2, 0, 0
-_MAX_BYTES = 512 << 20  # string and symbol tables of the largest known library are below 40 MiB
+_MAX_BYTES = 64 << 20  # string and symbol tables of the largest known library are below 40 MiB
+_MAX_NAME = 1 << 16
+_MAX_NAMES = 4 * _MAX_BYTES  # of all names together: a damaged table can have them overlap
 _MAX_SEGMENTS = 4096
 
 
@@ -131,10 +133,14 @@ class _Reader:
         data = self._bytes(self._offset(table), self._count() * _SYMBOL.size)
         strings = self.strings
         undefined, weak, defined = set(), set(), set()
+        budget = _MAX_NAMES
         for name, info, _, section, _, _ in _SYMBOL.iter_unpack(data):
             if not name or info >> 4 == _LOCAL:
                 continue
-            end = strings.find(b"\0", name)
+            end = strings.find(b"\0", name, name + _MAX_NAME)
+            budget -= max(end - name, 0)
+            if end < 0 or budget < 0:
+                raise self._damaged("its names do not end")
             text = strings[name:end].decode("utf-8", "replace")
             if section != _UNDEFINED:
                 defined.add(text)

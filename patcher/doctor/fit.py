@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 import platformdirs
 
-from patcher.binary.abi import TORCH_SYMBOL, MissingSymbol, explain, missing_symbols
+from patcher.binary.abi import TORCH_SYMBOL, Exports, MissingSymbol, explain, missing_symbols
 from patcher.binary.dynamic import Dynamic
 from patcher.binary.symbols import Fit, SymbolTable, load
 
@@ -40,11 +40,11 @@ def table() -> SymbolTable:
     return load(learned_folder())
 
 
-def judge(library: Dynamic, providers: Sequence[Dynamic]) -> LibraryFit:
-    """Compare one library with the installed torch and with the known releases."""
+def judge(library: Dynamic, exports: Exports | None) -> LibraryFit:
+    """Compare one library with what the installed torch exports and with the known releases."""
     known = table()
     fit = known.fit(library.undefined)
-    missing = tuple(missing_symbols(library, providers)) if providers else None
+    missing = tuple(missing_symbols(library, exports)) if exports else None
     asked = sum(1 for name in library.undefined if TORCH_SYMBOL.match(name))
     return LibraryFit(library.path, asked, fit, missing)
 
@@ -61,7 +61,7 @@ def common_releases(fits: Iterable[LibraryFit]) -> tuple[str, ...]:
 def lacking_in(fit: Fit, release: str) -> list[MissingSymbol]:
     """What a known release lacks, with the look-alikes it does have."""
     known = table()
-    offered = frozenset(name for name in known.names if release in known.exporting(name))
+    offered = Exports(name for name in known.names if release in known.exporting(name))
     return [explain(symbol, offered) for symbol in fit.lacking.get(release, ())]
 
 

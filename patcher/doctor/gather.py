@@ -19,7 +19,8 @@ from patcher.toolchain.find import find_toolkits
 VARIABLES = frozenset({
     "PATH", "LD_LIBRARY_PATH", "CC", "CXX", "CPATH", "C_INCLUDE_PATH", "CUDA_HOME", "CUDA_PATH",
     "CONDA_PREFIX", "TORCH_CUDA_ARCH_LIST", "FLASHINFER_CUDA_ARCH_LIST", "CUTE_DSL_ARCH",
-    "TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH", "TRITON_LIBCUDA_PATH",
+    "TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH", "TRITON_PTXAS-BLACKWELL_PATH",
+    "TRITON_LIBCUDA_PATH",
     "FLASHINFER_DISABLE_VERSION_CHECK",
 })
 
@@ -38,7 +39,7 @@ def gather(names: Sequence[str] = (), *, archs: Sequence[str] = (AUTO,), cuda: s
         try:
             environment, import_name = _named(name, environment)
             imports.append(import_name)
-        except PatcherError as error:
+        except (PatcherError, OSError) as error:
             results.append(Result("package", Status.ERROR, f"{name} cannot be examined: {error}"))
     targets, gpus = resolve(archs)
     toolkits = find_toolkits(cuda, environment, environ=variables)

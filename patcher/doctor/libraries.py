@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from patcher.binary.abi import Exports
 from patcher.binary.dynamic import Dynamic, read_dynamic
 from patcher.errors import InputError, PatcherError
 
@@ -83,6 +84,11 @@ class Libraries:
                 yield self.dynamic(path)
             except InputError:
                 continue  # the check of torch itself reports it
+
+    @cached_property
+    def exports(self) -> Exports | None:
+        """What that torch exports; None without one."""
+        return Exports.of(self.providers) if self.providers else None
 
     def needs_torch(self, path: Path) -> bool:
         """True for a library that names one of torch's among those it needs."""

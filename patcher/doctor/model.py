@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from patcher.doctor.libraries import Libraries
 from patcher.package.metadata import normalise
 from patcher.package.model import Environment
 from patcher.toolchain.model import Toolkit
+
+_TORCH_CUDA = re.compile(r"""^cuda\b[^=\n]*=\s*["'](\d+\.\d+)""", re.M)
 
 
 class Status(str, Enum):
@@ -105,6 +108,21 @@ class Surroundings:
     def libraries(self) -> Libraries:
         """The shared objects of what is installed or asked about."""
         return Libraries(self.environment.site_packages, self.packages)
+
+    @cached_property
+    def torch_cuda(self) -> str | None:
+        """The CUDA release (``12.8``) that the installed torch was built with, from version.py."""
+        folder = self.anywhere("torch")
+        try:
+            text = (folder / "version.py").read_text("utf-8", "replace") if folder else ""
+        except OSError:
+            return None
+        match = _TORCH_CUDA.search(text)
+        return match[1] if match else None
+
+    def owns(self, root: Path) -> bool:
+        """True for the toolkit that wheels of this environment share: ours to patch."""
+        return any(root == site / "nvidia" / "cu13" for site in self.environment.site_packages)
 
     def version_of(self, distribution: str) -> str | None:
         """A distribution's version from the name of its metadata folder."""

@@ -13,13 +13,14 @@ from patcher.doctor.checks.headers import mixed_cccl, toolkit_headers
 from patcher.doctor.checks.host import build_tools, host_compiler, python_headers
 from patcher.doctor.checks.links import driver_library, link_libraries
 from patcher.doctor.checks.loading import needed_libraries
-from patcher.doctor.checks.skew import version_skew
+from patcher.doctor.checks.skew import torch_release, version_skew
 from patcher.doctor.checks.triton import driver_for_triton, triton_ptxas
 from patcher.doctor.model import Check, Result, Status, Surroundings
 from patcher.errors import PatcherError
 
 CHECKS: tuple[Check, ...] = (
     version_skew,
+    torch_release,
     toolkit_headers,
     mixed_cccl,
     link_libraries,

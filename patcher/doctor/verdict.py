@@ -81,9 +81,9 @@ def _readable(libraries: Libraries) -> tuple[list[Dynamic], tuple[str, ...]]:
 
 def _verdict(name: str, version: str | None, found: Sequence[Dynamic],
              unreadable: tuple[str, ...], surroundings: Surroundings) -> Verdict:
-    providers = surroundings.libraries.providers
-    torch = (surroundings.version_of("torch") or "of unknown version") if providers else None
-    fits = tuple(judge(library, providers) for library in found)
+    exports = surroundings.libraries.exports
+    torch = (surroundings.version_of("torch") or "of unknown version") if exports else None
+    fits = tuple(judge(library, exports) for library in found)
     built_for = common_releases(fits)
     broken = any(fit.missing for fit in fits)
     ways = ways_out(name, built_for, torch or "") if broken else ()

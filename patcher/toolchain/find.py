@@ -62,13 +62,18 @@ def find_toolkits(spec: str | None = None, environment: Environment | None = Non
     ``environ`` are the variables of the server. Raises as ``find_toolkit`` does.
     """
     if spec:
-        return [find_toolkit(spec, environment)]
+        return [find_toolkit(spec, environment, platform=_named_platform(spec))]
     found: dict[str, Toolkit] = {}
     for reason, root in _candidates(environment, environ):
         place = os.path.realpath(root)
         if place not in found and (toolkit := toolkit_at(root, reason, platform_of(root))):
             found[place] = toolkit
     return list(found.values())
+
+
+def _named_platform(spec: str) -> str:
+    root = None if _VERSION.match(spec) else _root_of(Path(spec))
+    return platform_of(root) if root else machine_platform()
 
 
 def platform_of(root: Path) -> str:

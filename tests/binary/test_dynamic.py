@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from patcher.binary.abi import describe_difference, missing_symbols, split_signature
+from patcher.binary.abi import Exports, describe_difference, missing_symbols, split_signature
 from patcher.binary.dynamic import read_dynamic
 from patcher.binary.loader import Loader
-from patcher.errors import InputError
+from patcher.errors import InputError, PatcherError
 
 REAL = sorted(
     {Path(p).resolve() for p in [sysconfig.get_config_var("LIBDIR") + "/libpython3.so"]}
@@ -50,13 +54,17 @@ def build(folder: Path, name: str, source: str, *flags: str) -> Path:
     return library
 
 
+def exports(*libraries: Path) -> Exports:
+    return Exports.of(map(read_dynamic, libraries))
+
+
 def test_a_changed_parameter_is_named(tmp_path: Path) -> None:
     user = build(tmp_path, "user", "namespace c10 { void check(int, const char*); void gone(); }"
                                    "void f() { c10::check(1, 0); c10::gone(); }")
     new = build(tmp_path, "new", "namespace c10 { void check(unsigned, const char*) {} }")
     old = build(tmp_path, "old", "namespace c10 { void check(int, const char*) {} void gone() {} }")
-    assert missing_symbols(read_dynamic(user), [read_dynamic(old)]) == []
-    gone, check = missing_symbols(read_dynamic(user), [read_dynamic(new)])
+    assert missing_symbols(read_dynamic(user), exports(old)) == []
+    gone, check = missing_symbols(read_dynamic(user), exports(new))
     assert check.readable == "c10::check(int, char const*)"
     assert check.difference == "parameter 1: int expected, unsigned int provided"
     assert gone.readable == "c10::gone()"
@@ -66,7 +74,7 @@ def test_a_changed_parameter_is_named(tmp_path: Path) -> None:
 def test_weak_references_are_not_missing(tmp_path: Path) -> None:
     user = build(tmp_path, "user", "namespace c10 { __attribute__((weak)) void maybe(); }"
                                    "void f() { if (c10::maybe) c10::maybe(); }")
-    assert missing_symbols(read_dynamic(user), []) == []
+    assert missing_symbols(read_dynamic(user), exports()) == []
 
 
 def test_the_loader_finds_what_ldd_finds(tmp_path: Path) -> None:
@@ -141,3 +149,64 @@ def test_a_process_keeps_what_it_loaded_and_its_fork_goes_its_own_way(tmp_path: 
     second.load(tmp_path / "libbase.so")
     assert second.load(user).missing == ()
     assert [m.name for m in first.load(user).missing] == ["libbase.so"]
+
+
+def hostile(path: Path, strings: bytes, names: int) -> Path:
+    """A shared object whose symbols point anywhere into a string table."""
+    table = b"".join(struct.pack("<IBBHQQ", 1 + i, 0x10, 0, 0, 0, 0) for i in range(names))
+    at_dynamic = 64 + 2 * 56
+    at_strings = at_dynamic + 5 * 16
+    at_symbols = at_strings + len(strings)
+    size = at_symbols + len(table)
+    header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, 64, 0, 0, 64, 56,
+                         2, 64, 0, 0)
+    segments = struct.pack("<IIQQQQQQ", 1, 4, 0, 0, 0, size, size, 8)
+    segments += struct.pack("<IIQQQQQQ", 2, 4, at_dynamic, at_dynamic, 0, 80, 80, 8)
+    at_hash = at_symbols  # its second word is read as the number of symbols
+    rows = [(5, at_strings), (10, len(strings)), (6, at_symbols), (4, at_hash), (0, 0)]
+    dynamic = b"".join(struct.pack("<qQ", tag, value) for tag, value in rows)
+    table = struct.pack("<II", 0, names) + table[8:]
+    path.write_bytes(header + segments + dynamic + strings + table)
+    return path
+
+
+@pytest.mark.parametrize(("strings", "names"), [
+    (b"\0" + b"a" * 1_000_000, 300_000),  # no name ends
+    (b"\0" + (b"a" * 60_000 + b"\0") * 16, 300_000),  # names that overlap: 9 GB of them
+])
+def test_names_that_do_not_end_are_bounded(tmp_path: Path, strings: bytes, names: int) -> None:
+    start = time.process_time()
+    with pytest.raises(InputError, match="names do not end"):
+        read_dynamic(hostile(tmp_path / "hostile.so", strings, names))
+    assert time.process_time() - start < 5
+
+
+def test_the_hostile_shape_is_readable_when_it_is_honest(tmp_path: Path) -> None:
+    """So that the refusals above are about the names."""
+    found = read_dynamic(hostile(tmp_path / "honest.so", b"\0a\0bc\0", 4))
+    assert found.undefined == {"", "bc", "c"}  # from bytes 2, 3, 4; the count stands in entry 1
+
+
+@settings(max_examples=100, deadline=None,
+          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_files_end_in_one_line(tmp_path: Path, data: st.DataObject) -> None:
+    whole = tmp_path / "libwhole.so"
+    if not whole.exists():
+        build(tmp_path, "whole", "extern int g(); int f() { return g(); }")
+    content = bytearray(whole.read_bytes())
+    for _ in range(data.draw(st.integers(1, 8))):
+        at = data.draw(st.integers(0, min(len(content), 4096) - 9))
+        content[at:at + 8] = data.draw(st.binary(min_size=8, max_size=8))
+    damaged = tmp_path / "damaged.so"
+    damaged.write_bytes(content)
+    assert "\n" not in _complaint(damaged)
+
+
+def _complaint(path: Path) -> str:
+    """Any other exception than an expected one fails the test."""
+    try:
+        read_dynamic(path)
+    except PatcherError as error:
+        return str(error)
+    return ""

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from patcher.arch import target
+from patcher.binary.abi import Exports
 from patcher.binary.dynamic import read_dynamic
 from patcher.binary.fatbin import fat_binaries, loaded
 from patcher.binary.ptxas import read_ptxas
@@ -80,7 +81,7 @@ def test_which_torch_a_library_was_built_for(members: Members, requirement: str,
 @pytest.mark.parametrize("release", ["2.8.0", "2.9.1", "2.10.0", "2.11.0"])
 def test_the_table_agrees_with_the_libraries_and_with_nm(members: Members, release: str) -> None:
     torch = members(f"torch=={release}", *TORCH) / "torch/lib"
-    providers = [read_dynamic(path) for path in sorted(torch.glob("*.so"))]
+    exports = Exports.of(read_dynamic(path) for path in sorted(torch.glob("*.so")))
     run = subprocess.run(["nm", "-D", "--defined-only", *sorted(torch.glob("*.so"))], check=True,
                          capture_output=True, text=True)
     exported = {line.split()[-1].split("@")[0] for line in run.stdout.splitlines()
@@ -88,7 +89,7 @@ def test_the_table_agrees_with_the_libraries_and_with_nm(members: Members, relea
     for requirement, names in USERS.items():
         for name in names:
             library = read_dynamic(members(requirement, *names) / name)
-            missing = judge(library, providers).missing
+            missing = judge(library, exports).missing
             assert missing is not None
             by_library = {symbol.symbol for symbol in missing}
             assert by_library == set(table().fit(library.undefined).lacking.get(release, ()))
@@ -100,7 +101,7 @@ def test_the_table_agrees_with_the_libraries_and_with_nm(members: Members, relea
 def test_sgl_kernel_on_a_newer_torch(members: Members) -> None:
     library = members("sgl-kernel==0.3.21", *USERS["sgl-kernel==0.3.21"]) / COMMON
     start = time.process_time()
-    fit = judge(read_dynamic(library), ())
+    fit = judge(read_dynamic(library), None)
     assert time.process_time() - start < 1
     assert fit.fit.fitting == ("2.9.1",)
     text = sm_patch("abi", library, "--root", library.parent)

@@ -5,12 +5,15 @@ The same on real wheels, with nvcc's own word for each, is in test_trees.py.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from patcher.doctor.run import examine
+from patcher.toolchain.find import find_toolkits
 from tests.doctor import mini
-from tests.doctor.helpers import sm_patch, snapshot
+from tests.doctor.helpers import sm_patch, snapshot, wrong
 
 
 def test_a_matching_complete_toolkit_has_no_warning(tmp_path: Path) -> None:
@@ -121,3 +124,36 @@ def test_broken_links_are_named_and_do_not_end_the_examination(tmp_path: Path) -
     assert "a broken link to libcudart.so.12" in found["toolkit-cudart"].summary
     assert found["toolkit-lib64"].repair.commands == (f"ln -sfn lib {home}/lib64",)
     assert found["toolkit-lib64"].repair.patchset is None  # it would replace nothing
+
+
+@pytest.mark.parametrize(("folders", "platform"), [
+    (["targets/sbsa-linux"], "aarch64"), (["targets/x86_64-linux"], "x86_64"),
+])
+def test_the_platform_is_that_of_the_toolkits_only_target(tmp_path: Path, folders: list[str],
+                                                          platform: str) -> None:
+    """A DGX Spark's toolkit (sbsa-linux) looked at from another machine."""
+    home = mini.cuda(tmp_path)
+    for folder in folders:
+        (home / "include").rename(mini.write(home / folder / ".keep").parent / "include")
+    (toolkit,) = mini.surroundings(tmp_path).toolkits
+    assert (toolkit.platform, toolkit.version) == (platform, "13.2")
+
+
+@pytest.mark.parametrize(("torch", "warned"), [("12.8", True), ("13.0", False)])
+def test_torch_and_nvcc_of_two_major_versions(tmp_path: Path, torch: str, warned: bool) -> None:
+    """torch.utils.cpp_extension refuses to build then."""
+    mini.cuda(tmp_path)
+    mini.write(tmp_path / "torch/version.py", f"cuda: Optional[str] = '{torch}'\n")
+    assert ("toolkit-torch" in mini.findings(tmp_path)) is warned
+
+
+def test_patchsets_are_named_only_for_what_they_can_patch(tmp_path: Path) -> None:
+    """A toolkit elsewhere (conda, /usr/local) gets commands alone."""
+    home = mini.cuda(tmp_path, cccl=None, links=False)
+    mini.flashinfer(tmp_path)
+    other = tmp_path / "other"
+    home.rename(other)
+    found = wrong(examine(replace(mini.surroundings(tmp_path),
+                                  toolkits=tuple(find_toolkits(str(other))))))
+    assert {"toolkit-headers", "toolkit-lib64", "toolkit-cudart"} <= found.keys()
+    assert not any(result.repair.patchset for result in found.values())

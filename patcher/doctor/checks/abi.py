@@ -20,7 +20,7 @@ def torch_abi(surroundings: Surroundings) -> Iterable[Result]:
         for path in paths:
             try:
                 if libraries.needs_torch(path):
-                    fits.append(judge(libraries.dynamic(path), libraries.providers))
+                    fits.append(judge(libraries.dynamic(path), libraries.exports))
             except PatcherError as error:
                 yield Result(f"abi-{name}", Status.WARNING, f"{path.name} cannot be read: "
                              f"{error.what}", (str(path), "truncated, or still being installed"),
@@ -41,8 +41,17 @@ def _of_package(name: str, fits: Sequence[LibraryFit],
         return
     site = next(s for s in surroundings.environment.site_packages
                 if s in broken[0].path.parents)
-    lost = {symbol.symbol: symbol for fit in broken for symbol in fit.missing or ()}
     built = common_releases(fits)
+    if _is_cpu_build(surroundings, broken):
+        yield Result(
+            f"abi-{name}", Status.ERROR,
+            f"the installed torch {torch} is a build without CUDA, and {name} needs one with it",
+            (f"needed by {broken[0].path.relative_to(site)}: libc10_cuda.so",
+             "expect: ImportError: libc10_cuda.so: cannot open shared object file"),
+            Repair(commands=(f"pip install 'torch=={minor(built[-1])}.*'",) if built else
+                   ("pip install torch, from the index of its CUDA builds",)))
+        return
+    lost = {symbol.symbol: symbol for fit in broken for symbol in fit.missing or ()}
     built_for = f" for torch {' or '.join(dict.fromkeys(map(minor, built)))}" if built else ""
     yield Result(
         f"abi-{name}", Status.ERROR,
@@ -53,6 +62,13 @@ def _of_package(name: str, fits: Sequence[LibraryFit],
          f"expect: ImportError: undefined symbol: {next(iter(lost))}"),
         Repair(commands=ways_out(name, built, torch)),
     )
+
+
+def _is_cpu_build(surroundings: Surroundings, broken: Sequence[LibraryFit]) -> bool:
+    """The wheel without CUDA: a library asks for torch's CUDA half, which is not there."""
+    libraries = surroundings.libraries
+    asked = any("libc10_cuda.so" in libraries.dynamic(fit.path).needed for fit in broken)
+    return asked and not (libraries.torch and (libraries.torch / "libc10_cuda.so").exists())
 
 
 def shown(symbol: MissingSymbol) -> str:

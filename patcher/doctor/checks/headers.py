@@ -38,6 +38,7 @@ def toolkit_headers(surroundings: Surroundings) -> Iterable[Result]:
 def closure_gaps(toolkit: Toolkit, includes: Iterable[str]) -> tuple[Missing, ...]:
     """The includes that a unit with these headers would not find in this toolkit."""
     from patcher.cuda.predefined import ToolkitMacros
+    from patcher.cuda.store import Store
     from patcher.cuda.walk import Walker
     from patcher.tree import FolderTree
 
@@ -46,7 +47,7 @@ def closure_gaps(toolkit: Toolkit, includes: Iterable[str]) -> tuple[Missing, ..
         "probe", include=toolkit.include, system=(*toolkit.system, *toolkit.host.include))
     unit = TranslationUnit("probe.cu", configuration, content=content)
     macros = ToolkitMacros(toolkit.version, toolkit.platform, toolkit.host.macros or None)
-    walker = Walker(FolderTree(Path("/")), toolkit=macros)
+    walker = Walker(FolderTree(Path("/")), toolkit=macros, store=Store.default())
     return tuple(replace(m, include=m.include.strip('<>"')) for m in walker.walk(unit).missing)
 
 
@@ -79,7 +80,9 @@ def _gap(toolkit: Toolkit, missing: list[Missing], surroundings: Surroundings) -
     release = toolkit.tool or toolkit.version
     pin = ".".join(release.split(".")[:2])
     wheel = f"pip install '{owner}=={pin}.*'" if owner else "install the matching CUDA wheel"
-    patchset = "cuda-headers" if owner == _CCCL and not present and _bundled(surroundings) else None
+    ours = surroundings.owns(toolkit.path) if toolkit.path else False
+    mergeable = owner == _CCCL and not present and ours and _bundled(surroundings)
+    patchset = "cuda-headers" if mergeable else None
     return Result(
         "toolkit-headers", Status.ERROR,
         f"{first.include} is missing{place}{detail}",

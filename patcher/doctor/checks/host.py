@@ -25,6 +25,14 @@ def _is_image(surroundings: Surroundings) -> bool:
     return surroundings.environment.root is not None
 
 
+def _toolkit(release: str | None) -> str:
+    """How to get an nvcc for the CUDA of the installed torch; wheels have one from 13 on."""
+    release = release or _DEFAULT
+    if int(release.split(".")[0]) < 13:
+        return f"apt-get install cuda-toolkit-{release.replace('.', '-')}"
+    return "pip install " + " ".join(f"'{name}=={release}.*'" for name in _NVCC)
+
+
 def host_compiler(surroundings: Surroundings) -> Iterable[Result]:
     """The order is Triton's: CC, gcc, clang (triton/runtime/build.py, 3.3.1 to 3.9.0)."""
     users = _who(surroundings, _LAUNCHERS + _BUILDERS)
@@ -76,13 +84,9 @@ def build_tools(surroundings: Surroundings) -> Iterable[Result]:
     if not users or _is_image(surroundings):
         return
     if not any(toolkit.nvcc for toolkit in surroundings.toolkits):
-        release = next((t.version for t in surroundings.toolkits), _DEFAULT)
-        release = release if int(release.split(".")[0]) >= 13 else _DEFAULT
-        pins = " ".join(f"'{name}=={release}.*'" for name in _NVCC)
         yield Result("nvcc", Status.ERROR, f"no nvcc: {users} cannot build at run time",
-                     ("wheels for CUDA 12 hold ptxas but no nvcc",
-                      "expect: RuntimeError: Could not find nvcc and default cuda_home"),
-                     Repair(commands=(f"pip install {pins}",)))
+                     ("expect: RuntimeError: Could not find nvcc and default cuda_home",),
+                     Repair(commands=(_toolkit(surroundings.torch_cuda),)))
     beside = Path(surroundings.environment.python or "/").parent / "ninja"
     found = surroundings.which("ninja") or (str(beside) if beside.is_file() else None)
     if found:

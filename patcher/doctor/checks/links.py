@@ -15,15 +15,16 @@ def link_libraries(surroundings: Surroundings) -> Iterable[Result]:
         root = toolkit.path
         if root is None or toolkit.nvcc is None:
             continue
-        yield from _lib64(root)
-        yield from _cudart(root)
+        patchable = surroundings.owns(root)
+        yield from _lib64(root, patchable)
+        yield from _cudart(root, patchable)
 
 
 def _folder(root: Path) -> Path | None:
     return next((root / n for n in ("lib64", "lib") if (root / n).is_dir()), None)
 
 
-def _lib64(root: Path) -> Iterable[Result]:
+def _lib64(root: Path, patchable: bool) -> Iterable[Result]:
     link = root / "lib64"
     if link.exists() or not (root / "lib").is_dir():
         return
@@ -33,7 +34,7 @@ def _lib64(root: Path) -> Iterable[Result]:
         "toolkit-lib64", Status.ERROR,
         f"{_absence(link)}, which {who}; the libraries are in lib",
         (f"in {root}", "expect: ld: cannot find -lcudart, -lcudadevrt or -lcudart_static"),
-        _repair(link, "lib"),
+        _repair(link, "lib", patchable),
     )
 
 
@@ -42,11 +43,11 @@ def _absence(link: Path) -> str:
             f"there is no {link.name}")
 
 
-def _repair(link: Path, target: str) -> Repair:
+def _repair(link: Path, target: str, patchable: bool) -> Repair:
     """The patchset, which replaces nothing; a broken link is for its owner to replace."""
     if link.is_symlink():
         return Repair(commands=(f"ln -sfn {target} {link}",))
-    return Repair("cuda-libraries", (f"ln -s {target} {link}",))
+    return Repair("cuda-libraries" if patchable else None, (f"ln -s {target} {link}",))
 
 
 def _text(path: Path) -> str:
@@ -56,7 +57,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _cudart(root: Path) -> Iterable[Result]:
+def _cudart(root: Path, patchable: bool) -> Iterable[Result]:
     folder = _folder(root)
     if folder is None or (folder / "libcudart.so").exists():
         return
@@ -73,7 +74,7 @@ def _cudart(root: Path) -> Iterable[Result]:
         "toolkit-cudart", Status.ERROR,
         f"{_absence(link)}, only {versions[0]}: -lcudart fails",
         (f"in {folder}", "expect: /usr/bin/ld: cannot find -lcudart"),
-        _repair(link, versions[0]),
+        _repair(link, versions[0], patchable),
     )
 
 

@@ -14,7 +14,7 @@ _DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1", "libcudadebugger.so.1")
 # What `import torch` opens, in its order (torch/__init__.py, 2.8.0 to 2.11.0).
 _TORCH = ("libtorch_global_deps.so", "libtorch_python.so")
 _MENTION = re.compile(r"\blib\w+\.so(?:\.\d+)*")
-_OURS = re.compile(r"lib(cu|nv|npp|torch|c10)")  # what wheels bring; the rest is the system's
+_OURS = re.compile(r"lib(cu|nv|npp)")  # what wheels bring; the rest is the system's
 _HOMES = ("nvidia/*/lib", "torch/lib")
 _MAX_SOURCE = 1 << 20
 
@@ -36,6 +36,7 @@ def needed_libraries(surroundings: Surroundings) -> Iterable[Result]:
             for missing in _load(process.fork(), path):
                 lost.setdefault(missing.name, missing)
         found = [m for m in lost.values() if m.name not in _DRIVER
+                 and not m.name.startswith(("libtorch", "libc10"))  # the ABI check speaks of torch
                  and (not image or _OURS.match(m.name))]
         yield from _explained(name, found, surroundings)
         if not found and any(map(libraries.needs_torch, paths)):

@@ -67,6 +67,24 @@ def _runtime(toolkit: Toolkit, parts: Parts) -> Iterable[Result]:
     )
 
 
+def torch_release(surroundings: Surroundings) -> Iterable[Result]:
+    """Extensions are built by the toolkit and loaded beside torch: one major version for both."""
+    built_with = surroundings.torch_cuda
+    toolkit = next((t for t in surroundings.toolkits if t.nvcc), None)
+    if built_with is None or toolkit is None or not toolkit.tool:
+        return
+    if built_with.split(".")[0] == toolkit.tool.split(".")[0]:
+        yield Result("toolkit-torch", Status.OK, f"torch and nvcc agree on CUDA {built_with}")
+        return
+    yield Result(
+        "toolkit-torch", Status.WARNING,
+        f"torch was built with CUDA {built_with}, and nvcc is {toolkit.tool}: extensions need one "
+        "major version",
+        (f"nvcc: {toolkit.nvcc}", ("expect: RuntimeError: The detected CUDA version mismatches the "
+         "version that was used to compile PyTorch")),
+        Repair(commands=(f"export CUDA_HOME=/folder/of/a/CUDA/{built_with}/toolkit",)))
+
+
 def _has_escape(toolkit: Toolkit) -> bool:
     for folder in (*toolkit.include, *toolkit.system):
         for prefix in ("", "cccl/"):
