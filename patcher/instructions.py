@@ -67,6 +67,11 @@ def _acceptance() -> dict[str, dict[str, tuple[int, ...]]]:
     }
 
 
+def features() -> tuple[str, ...]:
+    """The names of all instructions that were measured."""
+    return tuple(_acceptance())
+
+
 def release(text: str) -> tuple[int, ...]:
     """A CUDA release as numbers that compare: ``"12.9"`` is (12, 9)."""
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])

@@ -85,6 +85,10 @@ VERBS: dict[str, Verb] = {
         "patcher.commands.test:command",
         "Try a patchset on the snippets beside it.",
     ),
+    "explain": Verb(
+        "patcher.commands.explain:command",
+        "Say the root cause of an error text or a log, and what to do.",
+    ),
     "patchsets": Verb(
         "patcher.commands.patchsets:command",
         "List the shipped patchsets with groups, risk, proof and fit.",
