@@ -94,8 +94,9 @@ def stub_kernels(surroundings: Surroundings) -> Iterable[Result]:
                 first = found[0]
                 yield Result(
                     f"stub-kernels-{name}", Status.WARNING,
-                    f"{len(found)} kernels of {name} are stubs on {target.capability}: they "
-                    "return or stop the device at once",
+                    (f"1 kernel of {name} does" if len(found) == 1 else
+                     f"{len(found)} kernels of {name} do")
+                    + f" nothing on {target.capability}, or stop the device, and work elsewhere",
                     ((f"{demangle(first.kernel)[:200]}: {first.size} bytes, {first.other_size} in "
                      f"{first.other}"), "the source shuts their bodies out for this target"),
                     Repair(commands=(f"sm-patch scan {name}",)))
