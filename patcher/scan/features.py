@@ -178,10 +178,12 @@ def is_certain(gate: Gate, feature: Feature, facts: Facts, files: Files) -> bool
     names = [name.rpartition("::")[2].encode() for name in gate.names]
     if gate.layer is Layer.HOST:  # a constructor is named by its class
         names = [name.split("::")[0].encode() for name in gate.names]
-    calls = re.compile(rb"\b(?:" + b"|".join(map(re.escape, names)) + rb")\b") if names else None
-    own = [p for p, reached in facts.reached.items()
-           if reached & feature.units and not is_library(p) and p != path]
-    return calls is None or any(calls.search(files.get(p).code) for p in own)
+    if not names:
+        return True
+    calls = re.compile(rb"\b(?:" + b"|".join(map(re.escape, names)) + rb")\b")
+    own = (files.get(p) for p, reached in facts.reached.items()
+           if reached & feature.units and not is_library(p) and p != path)
+    return any(calls.search(file.code) for file in own if calls.search(file.data))
 
 
 def _uses(feature: Feature, facts: Facts, files: Files, *, follow: bool) -> list[Use]:

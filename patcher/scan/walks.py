@@ -27,6 +27,7 @@ class Facts:
     outside: set[str] = field(default_factory=set)
     missing: set[Missing] = field(default_factory=set)
     warnings: set[str] = field(default_factory=set)
+    _undecided: dict[int, tuple[int, tuple[Seen, ...]]] = field(default_factory=dict)
 
     @property
     def file_count(self) -> int:
@@ -50,16 +51,18 @@ class Facts:
 
         Only arms that depend on the architecture: for others all targets share the doubt.
         """
-        arms = tuple(
-            seen for seen in self.table
-            if seen.state.unknown >> target.index & 1
-            and (seen.state.open | seen.state.closed) & DEVICE.bits
-            and not is_library(seen.path)
-        )
-        units = 0
-        for seen in arms:
-            units |= seen.units
-        return units, arms
+        if target.index not in self._undecided:
+            arms = tuple(
+                seen for seen in self.table
+                if seen.state.unknown >> target.index & 1
+                and (seen.state.open | seen.state.closed) & DEVICE.bits
+                and not is_library(seen.path)
+            )
+            units = 0
+            for seen in arms:
+                units |= seen.units
+            self._undecided[target.index] = units, arms
+        return self._undecided[target.index]
 
     def paths(self, units: int) -> tuple[str, ...]:
         """The distinct sources of these units, sorted."""

@@ -74,6 +74,8 @@ def test_markers_name_known_instructions_and_hold_their_literals() -> None:
         (b'printf("tcgen05.mma is not here");', False),
         (b'const char* name = "SM100_MMA_F16BF16_SS";', False),
         (b'asm volatile("griddepcontrol.wait;" ::: "memory");', False),
+        (b"template <UMMA::Major A, GMMA::Major B>", False),  # names of layouts: SM120 code too
+        (b"cute::TMEM::Allocator1Sm allocator;", True),
         (b"using Tag = cutlass::arch::Sm100;", False),  # dispatch code names it on every target
     ],
 )
