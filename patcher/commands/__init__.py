@@ -57,6 +57,14 @@ VERBS: dict[str, Verb] = {
         "patcher.commands.verify:command",
         "Prove with the compiler that what a patchset opens is not hollow.",
     ),
+    "probe": Verb(
+        "patcher.commands.probe:command",
+        "Measure with a real ptxas which instructions each target has.",
+    ),
+    "warm": Verb(
+        "patcher.commands.warm:command",
+        "Build what a patchset changed before the server restarts.",
+    ),
     "doctor": Verb(
         "patcher.commands.doctor:command",
         "Examine toolkits, headers, ABI and prebuilt code around the gates.",

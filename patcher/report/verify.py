@@ -45,6 +45,8 @@ def to_text(results: Sequence[UnitResult], effort: str, toolkit: str) -> Iterato
 def _change(result: UnitResult) -> str:
     """Kernels and the instructions that came or went."""
     after, before = result.after, result.before
+    if after is None and result.verdict is Verdict.UNCHANGED:
+        return "the same text"
     if after is None or not after.code.kernels:
         return "not compiled"
     parts = [f"{len(after.code.kernels)} kernels"]

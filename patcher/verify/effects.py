@@ -224,7 +224,7 @@ class _Roots:
             if "retval" in s.operands and call is not None:
                 summary = _of(call, self._known)
                 passed = self._arguments.get(id(call), {})
-                return [passed[r] if r in passed else OTHER for r in summary.returns]
+                return [passed.get(r, "") or OTHER for r in summary.returns]
             number = _PARAMETER.search(s.operands)
             if number and not self._function.entry:
                 return [int(number[1])]

@@ -74,9 +74,13 @@ def verify_unit(bench: Bench, pair: Pair, shops: Shops, goals: Goals) -> list[Un
         shops.asked.place(pair.before)
     work = _Unit(bench, pair, shops, goals)
     elsewhere = work.compare()
-    passes = work.prepare([*goals.targets, *goals.references])
-    work.read(passes)
-    results = [work.judge(passes[target], passes) for target in goals.targets]
+    passes = work.prepare(goals.targets)
+    if goals.full or pair.opened or any(this.changed for this in passes.values()):
+        passes |= work.prepare([t for t in goals.references if t not in passes])
+        work.read(passes)
+        results = [work.judge(passes[target], passes) for target in goals.targets]
+    else:
+        results = [work.untouched(target) for target in goals.targets]
     return [_with_elsewhere(result, elsewhere) for result in results]
 
 
@@ -137,6 +141,10 @@ class _Unit:
             return self.bench.job(unit, target, side, Stage.READ)
 
         return _Pass(target, before, after, job(before), job(after))
+
+    def untouched(self, target: Target) -> UnitResult:
+        """The change does not reach this unit, so its code need not be looked at."""
+        return UnitResult(self.pair.path, target.name, Verdict.UNCHANGED, (), None, None)
 
     def read(self, passes: Mapping[Target, _Pass]) -> None:
         """Compile unoptimised code, of the before tree only for the targets themselves."""

@@ -17,6 +17,7 @@ WRITERS = {
     "patcher.caches": "JIT caches",
     "patcher.cuda.store": "what a scan remembers; the library stands alone",
     "patcher.doctor.learn": "symbols of torch releases that a user taught it",
+    "patcher.probe": "what an assembler reads, in a scratch folder",
     "patcher.verify": "shadow trees and the verdict store, outside of any target",
     "patcher.repack": "the wheel that is written into -o",
     "patcher.releases": "the cache of fetched wheels",

@@ -1,0 +1,137 @@
+"""Build JIT modules before the server restarts, from the build files that are already there.
+
+A module that was never built here has none: its package writes it on first use,
+with flags that only the package knows, so then the line that does it is told.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from patcher.affected import Installed
+from patcher.caches.actions import Action, CacheAction
+from patcher.caches.jit import module_folders, module_lock, read_module
+from patcher.caches.locks import ModuleLocks
+from patcher.caches.registry import CacheSpec, Method, registry
+from patcher.errors import ToolFailed
+from patcher.profiles.base import JitModule
+from patcher.units import affected, is_source
+
+_OUTPUT = re.compile(r"^(?:FAILED:.*|.*\b(?:error|fatal)\b.*)$", re.M | re.I)
+
+
+class Result(str, Enum):
+    """What became of a module."""
+
+    BUILT = "built"
+    CURRENT = "current"  # nothing was stale
+    FAILED = "failed"
+    ABSENT = "absent"  # never built here; ``detail`` is the line to run
+
+
+@dataclass(frozen=True, slots=True)
+class Warmed:
+    """One module and its build folder (None when there is none); ``detail`` says why or how."""
+
+    module: str
+    folder: str | None
+    result: Result
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Names or patterns of modules: ``opened`` by a gate or a flag, ``compiled`` anew."""
+
+    opened: frozenset[str]
+    compiled: frozenset[str]
+
+
+def wanted(installed: Installed, opened: frozenset[str], paths: Iterable[str]) -> Wanted:
+    """The modules that a change of these files concerns."""
+    sources = [path for path in paths if is_source(path)]
+    package = installed.package
+    units = installed.profile.translation_units(package, installed.toolkit()) if sources else []
+    reached = affected(package.tree, package.import_name, units, sources) if sources else []
+    return Wanted(opened, frozenset(name for unit in reached for name in unit.modules))
+
+
+def warm(installed: Installed, chosen: Wanted, environ: Mapping[str, str], *,
+         jobs: int, lock_timeout: float) -> Iterator[Warmed]:
+    """Build each module that has a build file, under the lock its package would take.
+
+    Raises ToolFailed without ninja, LockHeld while the package itself builds.
+    """
+    package, seen = installed.package, set[str]()
+    for spec in registry():
+        if spec.method is not Method.NINJA or not spec.concerns(package.name):
+            continue
+        for place in spec.folders(environ):
+            if place.is_dir():
+                for folder in _folders(spec, place, package.version, chosen):
+                    seen.add(folder.name)
+                    with ModuleLocks(lock_timeout) as locks:
+                        locks.take([_step(spec, place, folder)])
+                        yield _build(folder, jobs)
+    for module in installed.modules:
+        missing = module.name in chosen.opened and module.name not in seen
+        if missing and not any(fnmatchcase(name, module.name) for name in seen):
+            yield Warmed(module.name, None, Result.ABSENT, _line(module))
+
+
+def _folders(spec: CacheSpec, place: Path, version: str | None, chosen: Wanted) -> Iterator[Path]:
+    patterns = chosen.opened | chosen.compiled
+    for found in module_folders(spec, place):
+        if found.link or not (found.path / "build.ninja").is_file():
+            continue
+        module = read_module(spec, place, found.path, {})
+        ours = module.version in ("", version)
+        if ours and any(fnmatchcase(module.name, pattern) for pattern in patterns):
+            yield found.path
+
+
+def _step(spec: CacheSpec, place: Path, folder: Path) -> CacheAction:
+    return CacheAction(spec.id, str(folder), Action.DELETE, "build", str(place),
+                       module_lock(spec, folder))
+
+
+def _build(folder: Path, jobs: int) -> Warmed:
+    build_file = folder / "build.ninja"
+    text = build_file.read_text("utf-8", "replace")
+    relative = re.search(r"^build (?!/)(?!\$\w*root)\S", text, re.M) is not None
+    where = folder.parent if relative else folder  # up to 0.5.3 outputs are relative to that
+    command = [_ninja(), "-C", str(where), "-f", str(build_file), "-j", str(jobs)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace",
+                         stdin=subprocess.DEVNULL)
+    if run.returncode:
+        reason = _OUTPUT.search(run.stdout + run.stderr)
+        return Warmed(folder.name, str(folder), Result.FAILED,
+                      reason[0].strip() if reason else f"ninja ended with {run.returncode}")
+    current = "no work to do" in run.stdout
+    return Warmed(folder.name, str(folder), Result.CURRENT if current else Result.BUILT)
+
+
+def _ninja() -> str:
+    beside = Path(sys.executable).parent / "ninja"
+    found = shutil.which("ninja") or (str(beside) if os.access(beside, os.X_OK) else None)
+    if found is None:
+        raise ToolFailed("no ninja here", next_step="pip install ninja")
+    return found
+
+
+def _line(module: JitModule) -> str:
+    """The call that makes the package itself build the module."""
+    function, path = module.generator.function, module.generator.path
+    if "*" in module.name or "." in function:
+        return "depends on the arguments of a call: it is built at its first use"
+    name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return f"python -c 'from {name} import {function} as make; make().build(False)'"
