@@ -39,6 +39,7 @@ class UnitWalk:
         self._state = state
         self._record = Record("", ALL_BITS, 0)
         self._found = Found("", "")
+        self._path = ""
         self._budget = MAX_WORK
         self.level = -1
         self.line = 0
@@ -46,6 +47,7 @@ class UnitWalk:
     def start(self, path: str, forced: Sequence[str]) -> Record:
         """Walk a unit; the record's first children are its forced includes."""
         self._found = Found(path, "")
+        self._path = path
         for name in forced:
             self._include(f'"{name}"', None, ALL_BITS, 0, ())
         self._visit(Found(path, ""), ALL_BITS, 0, ())
@@ -112,6 +114,10 @@ class UnitWalk:
         self._record.children.append(record)
         self._record.repeatable &= record.repeatable
         self._record.lost |= record.lost
+        if found.path == self._path and self.level < 0:
+            # the unit itself comes once, and it wrote every macro there is
+            record.reads, record.writes = (), {}
+            return
         if record.repeatable:
             self._memo.keep(key, record)
         state.note(record.reads)
