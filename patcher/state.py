@@ -22,6 +22,7 @@ from patcher.atomic import TEMPORARY, canonical_json, sync_folder, write_atomic
 from patcher.engine.codec import from_json, to_json
 from patcher.errors import InputError, Refused
 from patcher.journal import Journal
+from patcher.tree import read_plain
 
 
 def find_home(*, prefix: Path | None, root: Path | None, state: str | None) -> StateHome:
@@ -83,6 +84,10 @@ class StateHome:
                 info = os.lstat(place)
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                raise Refused(f"cannot look at the state home: {error.strerror}",
+                              where=str(place), next_step="run as the user who owns it, or "
+                              "name another one with --state") from error
             if not stat.S_ISDIR(info.st_mode):
                 raise Refused("the state home is not a plain folder", where=str(place),
                               next_step="name another one with --state")
@@ -190,10 +195,10 @@ class StateHome:
         self.check()
         place = self.path / name
         try:
-            document = json.loads(place.read_bytes())
+            document = json.loads(read_plain(str(place)))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             raise InputError(f"cannot read the state: {error}", where=str(place)) from error
         if not isinstance(document, dict):
             raise InputError("not a state document", where=str(place))

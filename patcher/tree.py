@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from errno import EACCES, ELOOP, EPERM
 from pathlib import Path
 from typing import Protocol
 from zipfile import BadZipFile, ZipFile
@@ -55,14 +56,40 @@ def exists(tree: Tree, path: str) -> bool:
 
 
 def read_plain(path: str) -> bytes:
-    """A regular file's bytes; refuses devices, fifos and giants before reading them."""
-    with open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK)) as handle:
-        info = os.fstat(handle.fileno())
-        if not stat.S_ISREG(info.st_mode):
-            raise UnsafePath("not a plain file", where=path)
-        if info.st_size > MAX_FILE_BYTES:
-            raise InputError(f"larger than {MAX_FILE_BYTES >> 20} MiB", where=path)
-        return handle.read()
+    """A regular file's bytes; refuses devices, fifos and giants before reading them.
+
+    Raises FileNotFoundError where there is none (a link that leads nowhere too),
+    UnsafePath for what is no plain file, InputError for what cannot be read.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb", closefd=True) as file:
+            info = os.fstat(handle)
+            if not stat.S_ISREG(info.st_mode):
+                raise UnsafePath("not a plain file", where=path)
+            if info.st_size > MAX_FILE_BYTES:
+                raise InputError(f"larger than {MAX_FILE_BYTES >> 20} MiB", where=path)
+            return file.read()
+    except FileNotFoundError:
+        raise
+    except NotADirectoryError as error:  # a file stands where a folder of the path should
+        raise FileNotFoundError(error.errno, error.strerror, path) from None
+    except OSError as error:
+        if stat.S_ISSOCK(_mode(path)) or stat.S_ISDIR(_mode(path)):
+            raise UnsafePath("not a plain file", where=path) from None
+        raise InputError(f"cannot read: {error.strerror}", where=path,
+                         next_step=_READ_ADVICE.get(error.errno or 0)) from error
+
+
+def _mode(path: str) -> int:
+    try:
+        return os.stat(path).st_mode
+    except OSError:
+        return 0
+
+
+_READ_ADVICE = {EACCES: "run as the user who owns it", EPERM: "run as the user who owns it",
+                ELOOP: "the link leads to itself: reinstall the package"}
 
 
 class FolderTree:
@@ -114,6 +141,11 @@ class FolderTree:
                         folders.add(entry.name)
                     elif not _leads_to_folder(entry, follow=True):
                         files.add(entry.name)
+        except PermissionError as error:
+            if folder.startswith("/"):  # outside: a compiler would go on to the next one
+                return frozenset(), frozenset()
+            raise InputError("cannot list the folder: Permission denied", where=error.filename,
+                             next_step="run as the user who owns it") from error
         except (OSError, UnsafePath):
             return frozenset(), frozenset()
         return frozenset(files), frozenset(folders)

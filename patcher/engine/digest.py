@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from patcher.engine.request import Step
+from patcher.errors import InputError
 from patcher.journal import FileKey, Journal, Kind, Shape
 from patcher.state import StateHome
 
@@ -78,9 +79,13 @@ def _there(place: Path) -> str:
     if not stat.S_ISREG(info.st_mode):
         return "absent"
     digest = hashlib.sha256()
-    with place.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
+    try:
+        with place.open("rb") as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror}", where=str(place),
+                         next_step="run as the user who owns it") from error
     return digest.hexdigest()
 
 

@@ -89,11 +89,12 @@ def _below(source: Tree, folder: str) -> list[str]:
 
 
 def _content(source: Tree, path: str) -> bytes | None:
+    folder, _, name = path.rpartition("/")
+    if name in source.folders(folder):
+        return None
     try:
         return source.read(path)
     except FileNotFoundError:
-        return None
-    except IsADirectoryError:
         return None
 
 

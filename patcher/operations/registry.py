@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from patcher.errors import InputError
+from patcher.errors import PatcherError
 from patcher.operations import cuda_guard, files, flag, python_gate, text
-from patcher.operations.base import Finding
+from patcher.operations.base import Evidence, Finding, Outcome
 from patcher.patchset import schema
-from patcher.tree import Tree
+from patcher.tree import Tree, exists
 
 _FINDERS: dict[type, Callable[[Any, Tree], Finding]] = {
     schema.PythonGate: python_gate.find,
@@ -25,11 +26,19 @@ _FINDERS: dict[type, Callable[[Any, Tree], Finding]] = {
 def find(operation: schema.Operation, source: Tree) -> Finding:
     """What ``operation`` would do to the bases behind ``source``.
 
-    Raises InputError for a file that cannot be read, UnsafePath for one that
-    leads out of its root.
+    A file that cannot be read, or leads out of its root, is a conflict of this
+    operation alone: the rest of a plan is still worth knowing.
     """
     try:
-        return _FINDERS[type(operation)](operation, source)
+        found = _FINDERS[type(operation)](operation, source)
+    except PatcherError as error:
+        return Finding(Outcome.CONFLICT, str(error), evidence=Evidence.NONE)
     except OSError as error:
-        raise InputError(f"cannot read: {error.strerror or error}",
-                         where=str(error.filename or source.root)) from error
+        return Finding(Outcome.CONFLICT, f"{error.filename or source.root}: cannot read: "
+                       f"{error.strerror or error}", evidence=Evidence.NONE)
+    if found.outcome is Outcome.MISSING:
+        for path in found.files:
+            if exists(source, path):
+                return replace(found, reason=f"{path} is a link that leads nowhere: "
+                               "reinstall the package")
+    return found

@@ -162,6 +162,39 @@ def test_another_user_may_look_and_not_touch(open_folder: Path, tmp_path: Path, 
             and ".sm-patch" not in path} == {str(site.relative_to(open_folder) / "tiny/gate.py")}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_what_another_user_may_not_read_is_one_clear_error(open_folder: Path, uv: Uv,
+                                                           one: Path) -> None:
+    """Unreadable input is 2; a write that such a file stands in the way of is refused with 3."""
+    uv_install(uv, open_folder / "a", one, "--link-mode", "copy")
+    name = document(open_folder)
+    program = ("import os, sys\n"
+               "from patcher.cli import main\n"
+               "where, name = sys.argv[1:]\n"
+               "verbs = ['status'], ['status', '--digest'], ['apply', name, '--check'], ['revert']\n"
+               "for file in ('tiny/gate.py', 'tiny', '../.sm-patch'):\n"
+               "    codes = []\n"
+               "    for words in verbs:\n"
+               "        main(['apply', name, '--root', where])\n"
+               "        for path in (where, where + '/../.sm-patch'):\n"
+               "            for folder, _, names in os.walk(path):\n"
+               "                for each in [folder, *(os.path.join(folder, n) for n in names)]:\n"
+               "                    os.lchown(each, 65534, 65534)\n"
+               "        os.chmod(os.path.join(where, file), 0)\n"
+               "        os.setegid(65534); os.seteuid(65534)\n"
+               "        codes.append(int(main([*words, '--root', where])))\n"
+               "        os.seteuid(0); os.setegid(0)\n"
+               "        os.chmod(os.path.join(where, file), 0o755)\n"
+               "    print(file, codes)\n")
+    site = next((open_folder / "a/lib").glob("python*/site-packages"))
+    done = subprocess.run([sys.executable, "-c", program, site, name], cwd=REPOSITORY,
+                          capture_output=True, text=True, check=False)
+    assert "internal error" not in done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.endswith("]")]
+    assert rows == ["tiny/gate.py [2, 2, 2, 3]", "tiny [2, 2, 2, 2]",
+                    "../.sm-patch [3, 3, 3, 3]"], done.stdout + done.stderr
+
+
 def test_all_takes_what_fits(run: Run, site: Path) -> None:
     """The shipped patchsets are for packages that are not here: nothing to do, and no error."""
     code, out, err = run("apply", "--all")

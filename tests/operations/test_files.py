@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from patcher.arch import ArchSet, Capability
 from patcher.changes import Create, Link
-from patcher.errors import PatcherError, UnsafePath
 from patcher.operations import files
 from patcher.operations.base import Finding, Outcome
 from patcher.operations.registry import find
-from patcher.patchset.schema import CreateFile, Overlay, RelativePath, Symlink, Text
+from patcher.patchset.schema import (
+    CreateFile,
+    CudaGuard,
+    Flag,
+    Overlay,
+    PythonGate,
+    RelativePath,
+    Symlink,
+    Text,
+)
 from patcher.tree import FolderTree
+
+TWELVE = ArchSet.of(Capability(12, 0))
 
 
 @pytest.fixture
@@ -90,12 +104,41 @@ def test_a_new_file_replaces_nothing(root: Path, path: str, outcome: Outcome) ->
     assert found.changes == ((Create(path, b"a", 0o755),) if outcome is Outcome.APPLICABLE else ())
 
 
-def test_what_cannot_be_read_or_leads_out_is_an_error_of_one_line(root: Path) -> None:
+def _unusual(root: Path) -> list[tuple[str, Outcome, str]]:
+    """Everything that may stand where a file is expected: its outcome and the word that says so."""
     (root / "outside").symlink_to("/etc/hostname")
+    (root / "nowhere").symlink_to("gone")
+    (root / "itself").symlink_to("itself")
     (root / "folder").mkdir()
-    for path, kind in (("outside", UnsafePath), ("folder", PatcherError),
-                       ("cuda/include/a.h/below", PatcherError)):
-        operation = Text(file=RelativePath(path), find="a", replace="b")
-        with pytest.raises(kind) as caught:
-            find(operation, FolderTree(root))
-        assert "\n" not in str(caught.value)
+    os.mkfifo(root / "pipe")
+    with (root / "huge").open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")  # relative: a socket's path may not be long
+    return [("outside", Outcome.CONFLICT, "leads out"), ("folder", Outcome.CONFLICT, "plain file"),
+            ("itself", Outcome.CONFLICT, "levels of symbolic links"),
+            ("pipe", Outcome.CONFLICT, "plain file"), ("socket", Outcome.CONFLICT, "plain file"),
+            ("huge", Outcome.CONFLICT, "larger than"),
+            ("nowhere", Outcome.MISSING, "leads nowhere"),
+            ("absent", Outcome.MISSING, "not in this package"),
+            ("cuda/include/a.h/below", Outcome.MISSING, "not in this package")]
+
+
+@pytest.mark.parametrize("kind", [Text, CudaGuard, Flag, PythonGate])
+def test_what_is_no_file_inside_refuses_this_patch_alone(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
+    """Semantics: a conflict or a missing file is an outcome, so a plan goes on with the rest."""
+    root = tmp_path / "r"
+    root.mkdir()
+    monkeypatch.chdir(root)
+    fields: dict[type, dict[str, Any]] = {
+        Text: {"find": "a", "replace": "b"}, CudaGuard: {"condition": "A", "open": TWELVE},
+        Flag: {"list": "flags", "flag": "-DX"}, PythonGate: {"gate": "g", "open": TWELVE}}
+    (root / "cuda/include").mkdir(parents=True)
+    (root / "cuda/include/a.h").write_text("a")
+    for path, outcome, word in _unusual(root):
+        found = find(kind(file=RelativePath(path), **fields[kind]), FolderTree(root))
+        assert found.outcome is outcome, path
+        assert path in found.reason
+        assert word in found.reason
+        assert "\n" not in found.reason
