@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 import click
 
 from patcher import __version__
 from patcher.commands import VERBS
-from patcher.errors import Exit, PatcherError
+from patcher.errors import Exit, PatcherError, output_errors
 
 _BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 
@@ -49,31 +50,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
     A verb returns an Exit (None means DONE) or raises. Expected errors become one line
     on stderr with the next step below it; anything else is a bug and leaves a log.
     """
+    _open_streams()
     try:
-        outcome = app.main(arguments, prog_name="sm-patch", standalone_mode=False)
-        sys.stdout.flush()
+        outcome = _run(sys.argv[1:] if arguments is None else list(arguments))
+        with output_errors("stdout"):
+            sys.stdout.flush()
     except PatcherError as error:
         return _report(error)
+    except click.exceptions.Exit as error:
+        return error.exit_code
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):  # the exit code says it too
+            error.show()
         return Exit.USAGE
     except (KeyboardInterrupt, click.Abort):
         click.echo("sm-patch: interrupted", err=True)
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # Python flushes stdout once more at exit; point it somewhere that accepts it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _stop_output()
         return _BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - the one place where a bug becomes exit code 70
         return _report_bug(error)
     return outcome if isinstance(outcome, int) else Exit.DONE
 
 
+def _run(arguments: list[str]) -> object:
+    """A verb's outcome. Click's own ``main`` would call a reader that goes away a failed check."""
+    with app.make_context("sm-patch", arguments) as context:
+        return app.invoke(context)
+
+
+def _open_streams() -> None:
+    """Give closed streams a place to go: a file opened later must never get their numbers."""
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(handle)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
+def _stop_output() -> None:
+    """Python flushes stdout once more at exit; point it somewhere that accepts it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _report(error: PatcherError) -> int:
     place = f"{error.where}: " if error.where else ""
-    click.echo(f"sm-patch: {place}{error.what}", err=True)
-    if error.next_step:
-        click.echo(f"  next: {error.next_step}", err=True)
+    with suppress(OSError):
+        click.echo(f"sm-patch: {place}{error.what}", err=True)
+        if error.next_step:
+            click.echo(f"  next: {error.next_step}", err=True)
+    if error.where == "stdout":
+        _stop_output()
     return error.exit_code
 
 

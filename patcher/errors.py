@@ -6,6 +6,8 @@ turns it into one line on stderr and the exit code of its class.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 
@@ -89,3 +91,18 @@ class LockHeld(Refused):
 
 class ToolFailed(PatcherError):
     """An external tool (nvcc, ptxas, ninja, git) could not do its part."""
+
+
+@contextmanager
+def output_errors(where: str) -> Iterator[None]:
+    """What cannot be written for the caller is the caller's to mend: raises InputError.
+
+    A reader that went away (BrokenPipeError) wants no more, which is no error.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"cannot write the output: {error.strerror}", where=where,
+                         next_step="choose another place for it") from error

@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from patcher.errors import InputError
+from patcher.errors import output_errors
 
 _DEFAULT_REFERENCES = ("sm_90a", "sm_100a")
 
@@ -46,14 +46,11 @@ class Settings:
         Raises InputError when the file cannot be written.
         """
         if self.output is None or self.output == "-":
-            click.echo(text, nl=not text.endswith("\n"))
+            with output_errors("stdout"):
+                click.echo(text, nl=not text.endswith("\n"))
             return
-        try:
+        with output_errors(self.output):
             Path(self.output).write_text(text if text.endswith("\n") else text + "\n", "utf-8")
-        except OSError as error:
-            raise InputError(
-                f"cannot write: {error.strerror}", where=self.output, next_step="choose another -o"
-            ) from error
 
 
 def split_list(_ctx: click.Context, _param: click.Parameter, value: Any) -> tuple[str, ...]:

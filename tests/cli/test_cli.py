@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -121,11 +122,37 @@ def test_a_bug_is_70_and_leaves_a_log(
     assert __version__ in text
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
-    done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m patcher --help | true"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stderr == ""
+STREAMS = [  # how a shell starts it, and the exit code a script may rely on
+    ("{program} {verb} | true; exit ${{PIPESTATUS[0]}}", 141),  # as a shell says SIGPIPE
+    ("{program} {verb} >&-", 0),  # nobody wants it
+    ("{program} {verb} 2>&-", 0),
+    ("{program} {verb} <&- >&- 2>&-", 0),
+    ("{program} frobnicate 2>&-", 2),
+    ("{program} scan nothing-of-that-name --root {empty} >&- 2>&-", 2),
+]
+
+
+@pytest.mark.parametrize("buffered", ["", "1"])
+@pytest.mark.parametrize(("line", "code"), STREAMS)
+def test_streams_that_are_closed(tmp_path: Path, line: str, code: int, buffered: str) -> None:
+    """Neither a bug (70) nor a check that failed (1), whoever reads or does not."""
+    for verb in ("patchsets", "--help"):
+        script = line.format(program=f"{sys.executable} -m patcher", verb=verb, empty=tmp_path)
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PYTHONUNBUFFERED": buffered})
+        assert (done.returncode, done.stderr) == (code, ""), script
+
+
+@pytest.mark.parametrize("buffered", ["", "1"])
+@pytest.mark.parametrize("words", ["patchsets", "patchsets --format json",
+                                   "patchsets -o /dev/full"])
+def test_an_output_that_is_full_is_one_clear_error(words: str, buffered: str) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    done = subprocess.run(["bash", "-c", f"{sys.executable} -m patcher {words} >/dev/full"],
+                          capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONUNBUFFERED": buffered})
+    assert done.returncode == Exit.USAGE
+    first, second = done.stderr.splitlines()
+    assert first.endswith("cannot write the output: No space left on device")
+    assert second == "  next: choose another place for it"
