@@ -99,6 +99,11 @@ class Libraries:
         return any(name.startswith(("libtorch", "libc10")) for name in needed)
 
 
+def recorded_libraries(info: Path) -> list[str]:
+    """The libraries that a metadata folder's RECORD lists, below site-packages."""
+    return _rows(info / "RECORD")
+
+
 def _rows(record: Path) -> list[str]:
     try:
         if record.stat().st_size > _MAX_RECORD:

@@ -11,6 +11,7 @@ from patcher.doctor.checks.fatbin import gpu_code_of_extensions, stub_kernels
 from patcher.doctor.checks.flashinfer import built_modules, version_triple
 from patcher.doctor.checks.headers import mixed_cccl, toolkit_headers
 from patcher.doctor.checks.host import build_tools, host_compiler, python_headers
+from patcher.doctor.checks.installs import installs
 from patcher.doctor.checks.links import driver_library, link_libraries
 from patcher.doctor.checks.loading import needed_libraries
 from patcher.doctor.checks.skew import torch_release, version_skew
@@ -30,6 +31,7 @@ CHECKS: tuple[Check, ...] = (
     python_headers,
     arch_lists,
     mixed_gpus,
+    installs,
     torch_abi,
     needed_libraries,
     gpu_code_of_extensions,

@@ -124,9 +124,23 @@ def test_nothing_of_a_package_runs(site: Path, tmp_path: Path) -> None:
 def test_fail_on_and_what_is_not_there(site: Path) -> None:
     doctor(site, "--fail-on", "error", expect=1)
     (site / "ext/ops.so").unlink()
+    mini.dist(site, "ext", "1.0", "ext/__init__.py")
     doctor(site, "--fail-on", "error")
     checks = doctor(site, "absent", "--fail-on", "error", expect=1)
     assert checks[0]["id"] == "package"
     assert "absent" in checks[0]["summary"]
     sm_patch("abi", "absent", "--root", site, expect=2)
     sm_patch("doctor", "--root", site, "--arch", "9999x", expect=2)
+
+
+def test_what_installers_left_half_done(site: Path) -> None:
+    assert "installs" not in bad(doctor(site))
+    mini.dist(site, "ext", "0.9")
+    (site / "~orch").mkdir()
+    mini.dist(site, "other", "1.0")
+    mini.write(site / "other-1.0.dist-info/RECORD", "other/lib.so,,9\nother/x.py,,1\n")
+    found = [c for c in doctor(site) if c["id"] == "installs"]
+    assert [c["status"] for c in found] == ["error", "warning", "warning"]
+    assert "other lacks libraries" in found[0]["summary"]
+    assert "ext has the metadata of 0.9 and 1.0" in found[1]["summary"]
+    assert "~orch" in found[2]["evidence"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from patcher.doctor.checks.triton import choice
-from patcher.doctor.gather import resolve
+from patcher.doctor.gather import gather, resolve
 from patcher.doctor.model import Status
 from patcher.doctor.run import examine
 from patcher.errors import UsageError
@@ -188,3 +188,16 @@ def test_a_venv_is_examined_in_time(tmp_path: Path) -> None:
     results = examine(mini.surroundings(site))
     assert time.process_time() - start < 3
     assert any(r.id == "triton-ptxas" and r.status is Status.OK for r in results)
+
+
+def test_the_variables_of_a_server(tmp_path: Path) -> None:
+    """Those that decide how code is built and loaded, and no others."""
+    mini.cuda(tmp_path)
+    file = mini.write(tmp_path / "server.env", "TORCH_CUDA_ARCH_LIST=12.0\nHF_TOKEN=secret\n"
+                      "FLASHINFER_CUDA_ARCH_LIST=12.0f\n")
+    checks = doctor(tmp_path, "--env-from", f"file:{file}", FLASHINFER_CUDA_ARCH_LIST="9.0")
+    found = {c["summary"]: c["status"] for c in checks if c["id"] == "arch-list"}
+    assert found.pop("FLASHINFER_CUDA_ARCH_LIST=12.0f") == "ok"
+    assert list(found.values()) == ["error"]
+    assert "secret" not in str(checks)
+    assert "HF_TOKEN" not in gather(env_from=f"file:{file}", root=str(tmp_path))[0].variables
