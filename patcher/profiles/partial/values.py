@@ -13,6 +13,12 @@ Value = object  # str, int, float, bool, None, list, tuple, dict, set, paths, an
 HOLE = "\ue000"  # the unknown part of a string (a private-use character, in no real name)
 MAX_TEXT = 1 << 20
 _PLACEHOLDER = re.compile(r"\{\{-?\s*(\w+)[^}]*\}\}")
+_LOOP = re.compile(  # the innermost one over a literal list
+    r"\{%-?\s*for\s+(\w+)\s+in\s+(\[[^\]\n]*\])\s*-?%\}((?:(?!\{%-?\s*for\b).)*?)"
+    r"\{%-?\s*endfor\s*-?%\}", re.DOTALL)
+_CHOICE = re.compile(  # a condition without another arm
+    r"\{%-?\s*if\s+(\w+)\s*==\s*([^%\n]+?)\s*-?%\}((?:(?!\{%).)*)\{%-?\s*endif\s*-?%\}", re.DOTALL)
+_MAX_LOOPS = 64
 _TAG = re.compile(r"\{%-?.*?-?%\}|\{#.*?#\}", re.DOTALL)
 
 
@@ -70,7 +76,35 @@ class Template:
             value = values.get(match[1], match[1])
             return match[1] if isinstance(value, Unknown) else show(value).replace(HOLE, match[1])
 
-        return Text(_PLACEHOLDER.sub(fill, _TAG.sub("", self.text)), self.origin)
+        text = _unfold(self.text)
+        return Text(_PLACEHOLDER.sub(fill, _TAG.sub("", text)), self.origin)
+
+
+def _unfold(text: str) -> str:
+    """Loops over literal lists written out, so that what is generated compiles."""
+    for _ in range(_MAX_LOOPS):
+        loop = _LOOP.search(text)
+        if loop is None or len(text) > MAX_TEXT:
+            break
+        try:
+            items = ast.literal_eval(loop[2])
+        except (ValueError, SyntaxError):
+            break
+        bodies = [_with(loop[1], item, loop[3]) for item in items]
+        text = text[:loop.start()] + "".join(bodies) + text[loop.end():]
+    return text
+
+
+def _with(name: str, item: Value, body: str) -> str:
+    """One round of a loop: its variable filled in, conditions on it decided."""
+
+    def decide(match: re.Match[str]) -> str:
+        if match[1] != name:
+            return match[0]
+        return match[3] if match[2].strip("\"'") == str(item) else ""
+
+    chosen = _CHOICE.sub(decide, body)
+    return re.sub(r"\{\{-?\s*" + name + r"\s*-?\}\}", lambda _: str(item), chosen)
 
 
 @dataclass(slots=True)
