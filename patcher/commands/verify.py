@@ -17,10 +17,11 @@ from patcher.errors import Exit
 @click.option("--scheduler", metavar="ADDRESS", help="The Dask scheduler, tcp://HOST:PORT.")
 @click.option("--unit", "units", metavar="PATH", multiple=True,
               help="Only units whose path ends so; repeatable.")
+@click.option("--write-proof", metavar="FILE", help="Write what was proven, to ship it.")
 @common("arch", "reference", "cuda", "root", "python", "group", "jobs", "state", "format",
         "output")
 def command(settings: Settings, names: tuple[str, ...], effort: str, executor: str,
-            scheduler: str | None, units: tuple[str, ...]) -> Exit:
+            scheduler: str | None, units: tuple[str, ...], write_proof: str | None) -> Exit:
     """Prove with the real compiler that what a patchset enables is not hollow.
 
     With PACKAGE:MODULE the units of a module are judged as they are on disk.
@@ -28,32 +29,29 @@ def command(settings: Settings, names: tuple[str, ...], effort: str, executor: s
     Needs nvcc, not a GPU. Exit code 1 when a kernel is hollow or a unit fails.
     """
     from patcher.arch import target
-    from patcher.commands.planning import Planner, requests
+    from patcher.commands.planning import Planner
+    from patcher.commands.proving import Asked
     from patcher.package.environment import find_environment
-    from patcher.patchset.load import is_patchset
+    from patcher.report.progress import progress
     from patcher.report.verify import to_json, to_text
     from patcher.session import reading
     from patcher.state import find_home
     from patcher.verify.judge import Verdict
-    from patcher.verify.proof import Options, prove, prove_package
+    from patcher.verify.proof import Options
 
     environment = find_environment(settings.python, settings.root)
     home = find_home(prefix=environment.prefix, root=environment.root, state=settings.state)
     planner = Planner(settings, environment, reading(home).view)
-    options = Options(effort == "quick", tuple(map(target, settings.reference)), units, executor,
-                      scheduler, settings.jobs)
-    if all(is_patchset(name) for name in names):
-        results = prove(planner.plan(requests(names, settings.group)), planner, options)
-    else:
-        results = []
-        for name in names:
-            package, _, module = name.partition(":")
-            results += prove_package(planner(package), module, options)
+    with progress("compiling") as shown:
+        options = Options(effort == "quick", tuple(map(target, settings.reference)), units,
+                          executor, scheduler, settings.jobs, shown)
+        rows = Asked(planner, home.journal(), options).answer(names, settings.group)
     for note in dict.fromkeys(planner.notes):
         click.echo(note, err=True)
     if settings.format == "json":
-        settings.emit(to_json(results))
+        settings.emit(to_json(rows))
     else:
-        settings.emit("\n".join(to_text(results, effort, f"CUDA {planner.toolkit.version}")))
-    bad = any(r.verdict in (Verdict.HOLLOW, Verdict.FAILED) for r in results)
+        toolkit = f"CUDA {planner.toolkit.version}"
+        settings.emit("\n".join(to_text(rows, effort, toolkit)))
+    bad = any(row["verdict"] in (Verdict.HOLLOW.value, Verdict.FAILED.value) for row in rows)
     return Exit.CHECK_FAILED if bad else Exit.DONE

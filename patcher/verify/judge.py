@@ -22,6 +22,7 @@ STUB_TEXT = re.compile(
 )
 # functions that the toolkit's headers call, and never define, where an instruction is missing
 UNSUPPORTED = re.compile(r"_is_not_supported|_is_only_supported")
+_STUBS = 3  # named in a reason
 _MATRIX = ("wgmma", "tcgen05", "mma", "wmma")
 _REPLACEMENTS = ("fma", "mad", "dp4a", "dp2a")
 _CLUSTER = ("mapa", "ld.shared::cluster", "st.shared::cluster", "atom.shared::cluster")
@@ -116,10 +117,11 @@ def _judge(kernel: Kernel, target: Code, models: Mapping[str, Code],
 
 
 def _stub(kernel: Kernel) -> tuple[str, str] | None:
-    """The first stub's text and source line."""
+    """What the stubs that it calls say, and the first one's source line."""
     found = sorted((text.strip()[:160], where) for text, where in kernel.texts.items()
                    if STUB_TEXT.search(text))
-    return found[0] if found else None
+    more = f" and {len(found) - _STUBS} more" if len(found) > _STUBS else ""
+    return ("; ".join(text for text, _ in found[:_STUBS]) + more, found[0][1]) if found else None
 
 
 def has_matrix_code(kernel: Kernel) -> bool:

@@ -16,7 +16,7 @@ from patcher.verify.ptx import ROOT
 
 _ROOT = ROOT.rstrip("/").encode()  # texts compare and cache by content, wherever they lie
 _SECONDS = 600
-_MARKER = re.compile(rb'^# \d+ "([^"\n]+)"', re.M)
+_MARKER = re.compile(rb'^# 1 "(/(?!package/)[^"\n]+[^/"\n])"', re.M)
 _MISSING = re.compile(r"fatal error: ([^\s:]+): No such file")
 
 
@@ -27,12 +27,6 @@ class Preprocessed:
     text: bytes
     error: str = ""
 
-    @property
-    def files(self) -> frozenset[str]:
-        """Every file the text came from; those of the package begin with ``/package/``."""
-        return frozenset(name.decode("utf-8", "replace") for name in set(_MARKER.findall(self.text))
-                         if not name.startswith(b"<") and not name.endswith(b"/"))
-
 
 class Workshop:
     """A shadow tree on disk together with the compiler that reads it."""
@@ -40,6 +34,7 @@ class Workshop:
     def __init__(self, root: Path, nvcc: Path) -> None:
         self._root = root
         self._nvcc = nvcc
+        self.outside: set[str] = set()  # files that are not the package's, read so far
 
     def place(self, unit: TranslationUnit) -> None:
         """Write a generated unit; call it before several threads preprocess it."""
@@ -69,7 +64,9 @@ class Workshop:
             run = run_tool(command, folder, _SECONDS)
         if run.problem or run.code:
             return Preprocessed(b"", run.problem or self._explain(run))
-        return Preprocessed(run.output.replace(str(self._root).encode(), _ROOT))
+        text = run.output.replace(str(self._root).encode(), _ROOT)
+        self.outside |= {name.decode("utf-8", "surrogateescape") for name in _MARKER.findall(text)}
+        return Preprocessed(text)
 
     def _explain(self, run: Outcome) -> str:
         lines = run.messages.replace(f"{self._root}/", "").splitlines()

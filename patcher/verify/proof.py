@@ -46,8 +46,10 @@ class Options:
     store: Store | None = None
 
 
-def prove(plan: Plan, subjects: Subjects, options: Options) -> list[UnitResult]:
-    """The verdicts for all units a plan concerns.
+def prove(plan: Plan, subjects: Subjects, options: Options,
+          outside: set[str]) -> list[UnitResult]:
+    """The verdicts for all units a plan concerns; ``outside`` gets the files they came from
+    that are not the package's.
 
     Raises ToolFailed when there is no nvcc that knows the targets.
     """
@@ -61,14 +63,15 @@ def prove(plan: Plan, subjects: Subjects, options: Options) -> list[UnitResult]:
         chosen = _chosen(pairs(subject, before, after, plan), plan, options)
         if chosen:
             asked, worlds = asked_tree(subject, plan)
-            work = _Work(subject, options, before, after, asked, worlds)
+            work = _Work(subject, options, outside, before, after, asked, worlds)
             results += work.run(chosen, _targets(plan, subject, options))
     blocks = [block for item in plan.patchsets for group in item.groups if group.selected
               for block in group.group.verify]
     return check_expectations(results, blocks)
 
 
-def prove_package(subject: Subject, module: str, options: Options) -> list[UnitResult]:
+def prove_package(subject: Subject, module: str, options: Options,
+                  outside: set[str]) -> list[UnitResult]:
     """The verdicts for the units of one module (all modules when empty) as they are on disk.
 
     Raises UsageError when there is no such module, ToolFailed without a usable nvcc.
@@ -86,7 +89,7 @@ def prove_package(subject: Subject, module: str, options: Options) -> list[UnitR
     chosen = [Pair(u, u, opened=True) for u in mine
               if not options.only or u.path.endswith(options.only)]
     targets = list(subject.find_target()) or [target("sm_120a")]
-    return _Work(subject, options, package, package).run(chosen, targets)
+    return _Work(subject, options, outside, package, package).run(chosen, targets)
 
 
 def _chosen(concerned: Sequence[Pair], plan: Plan, options: Options) -> list[Pair]:
@@ -117,6 +120,7 @@ class _Work:
 
     subject: Subject
     options: Options
+    outside: set[str]
     before: Package
     after: Package
     asked: Tree | None = None
@@ -135,7 +139,10 @@ class _Work:
         ) as farm:
             shops = self._shops(folder, tools.nvcc)
             bench = Bench(tools, options.store or Store(), farm, options.jobs, options.progress)
-            return [r for pair in chosen for r in verify_unit(bench, pair, shops, goals)]
+            results = [r for pair in chosen for r in verify_unit(bench, pair, shops, goals)]
+            for shop in (shops.before, shops.after, shops.asked):
+                self.outside.update(shop.outside if shop else ())
+            return results
 
     def _shops(self, folder: Path, nvcc: Path) -> Shops:
         before = self._shop(self.before, folder / "before", nvcc)

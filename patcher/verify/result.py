@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from patcher.binary.demangle import demangle
 from patcher.cuda.model import TranslationUnit
 from patcher.verify.judge import KernelVerdict, Verdict
 from patcher.verify.kernels import Code
 from patcher.verify.resources import Resources
+
+# instructions whose coming and going is shown
+COUNTED = ("griddepcontrol.wait", "griddepcontrol.launch_dependents", "mma", "wgmma", "tcgen05",
+           "cp.async.bulk", "barrier.cluster")
+_LENGTH = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,7 @@ class Side:
     error: str = ""
     kernels: tuple[KernelVerdict, ...] = ()
     resources: Resources | None = None
+    lasting: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,7 @@ class UnitResult:
     elsewhere: Elsewhere = Elsewhere()
     seconds: float = 0.0
     cached: bool = False
+    lasting: bool = True  # False when another machine, or this one later, may answer otherwise
 
 
 def reasons_of(kernels: Sequence[KernelVerdict]) -> tuple[Reason, ...]:
@@ -100,14 +108,40 @@ def reasons_of(kernels: Sequence[KernelVerdict]) -> tuple[Reason, ...]:
 
 
 def family(name: str) -> str:
-    """The bare name of a kernel's template: no namespace, no arguments."""
-    text = demangle(name)
-    plain, depth = "", 0
-    for character in text.replace("(anonymous namespace)", "").replace("operator<", "operator"):
-        if character == "(" and not depth and plain:
-            break
-        depth += {"<": 1, ">": -1}.get(character, 0)
-        if not depth and character != ">":
-            plain += character
-    words = plain.replace("::", " ").split()
-    return words[-1] if words else name
+    """The bare name of a kernel's template, out of its mangled name: no namespace, no arguments.
+
+    Names of template instances run to kilobytes, and some are too much for a demangler.
+    """
+    position = len("_ZN") if name.startswith("_ZN") else len("_Z")
+    found = name
+    while name.startswith("_Z") and (number := _LENGTH.match(name, position)):
+        start = number.end()
+        position = start + int(number[0])
+        found = name[start:position]
+    return found
+
+
+def as_row(result: UnitResult) -> dict[str, Any]:
+    """The contract's row; kernels by their mangled names."""
+    return {
+        "unit": result.unit, "arch": result.arch, "verdict": result.verdict.value,
+        "reasons": [str(reason) for reason in result.reasons],
+        "seconds": round(result.seconds, 3), "cached": result.cached,
+        "before": _side(result.before), "after": _side(result.after),
+        "unchanged": list(result.elsewhere.identical),
+        "changed": list(result.elsewhere.different),
+    }
+
+
+def _side(side: Side | None) -> dict[str, Any] | None:
+    if side is None:
+        return None
+    return {
+        "error": side.error,
+        "kernels": len(side.code.kernels),
+        "hollow": [{"name": k.name, "reason": k.reason, "where": k.where}
+                   for k in sorted(side.kernels, key=lambda k: k.name)
+                   if k.verdict is Verdict.HOLLOW],
+        "kernels_with": {m: n for m in COUNTED if (n := side.code.having(m))},
+        "resources": asdict(side.resources) if side.resources else None,
+    }

@@ -157,8 +157,9 @@ class _Unit:
         references = self._references(this, passes)
         old = self._side(this.old, this.before.error, references)
         if this.new is None:
+            # what is missing may be installed later
             return UnitResult(self.pair.path, this.target.name, Verdict.FAILED,
-                              (Reason(this.after.error),), old, None)
+                              (Reason(this.after.error),), old, None, lasting=False)
         earlier = old.code if old and this.changed else None
         new = self._side(this.new, "", references, earlier)
         assert new is not None
@@ -172,7 +173,8 @@ class _Unit:
             verdict = Verdict.UNCHANGED
         result = self.bench.result(this.new)
         return UnitResult(self.pair.path, this.target.name, verdict, reasons, old, new,
-                          seconds=result.seconds, cached=self.bench.cached(this.new))
+                          seconds=result.seconds, cached=self.bench.cached(this.new),
+                          lasting=new.lasting and (old is None or old.lasting))
 
     def _references(self, this: _Pass, passes: Mapping[Target, _Pass]) -> dict[str, Code]:
         found = {}
@@ -190,9 +192,9 @@ class _Unit:
             return Side(error=error)
         compiled = self.bench.result(job)
         if compiled.error and not compiled.code.kernels:
-            return Side(error=compiled.error)
+            return Side(error=compiled.error, lasting=compiled.lasting)
         kernels = judge_kernels(compiled.code, references, earlier=earlier)
-        return Side(compiled.code, compiled.error, tuple(kernels))
+        return Side(compiled.code, compiled.error, tuple(kernels), lasting=compiled.lasting)
 
     def _build(self, this: _Pass, side: Side, references: Mapping[str, Code],
                earlier: Code | None, passes: Mapping[Target, _Pass]) -> Side:
@@ -201,7 +203,7 @@ class _Unit:
         self.bench.compile_all([job])
         compiled = self.bench.result(job)
         if compiled.error:
-            return replace(side, error=compiled.error)
+            return replace(side, error=compiled.error, lasting=compiled.lasting)
         built = Built(compiled.code)
         if any(built.vanished(kernel) for kernel in side.code.kernels.values()):
             built = Built(compiled.code, self._built_reference(passes))

@@ -1,0 +1,76 @@
+"""The work of ``verify``: an answer of before when nothing that decides it has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from patcher.commands.planning import Planner, requests
+from patcher.engine.codec import to_json
+from patcher.journal import Journal
+from patcher.patchset.load import is_patchset
+from patcher.plan import Request
+from patcher.verify.proof import Options, prove, prove_package
+from patcher.verify.remember import keep, key, package_digest, recall
+from patcher.verify.result import as_row
+from patcher.verify.store import Store
+from patcher.verify.tools import find_tools
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One invocation: where, how hard, and what is applied there."""
+
+    planner: Planner
+    journal: Journal
+    options: Options
+
+    def answer(self, names: Sequence[str], groups: Sequence[str]) -> list[dict[str, Any]]:
+        """The contract's rows for patchsets, or for modules of packages as they are on disk.
+
+        Raises ToolFailed without an nvcc that knows the targets, UsageError for unknown names.
+        """
+        store, outside = self.options.store or Store(), set[str]()
+        wanted = requests(names, groups) if all(map(is_patchset, names)) else []
+        place = self._place(names, wanted)
+        if (known := recall(store, place)) is not None:
+            return known
+        if wanted:
+            results = prove(self.planner.plan(wanted), self.planner, self.options, outside)
+        else:
+            results = []
+            for name in names:
+                package, _, module = name.partition(":")
+                results += prove_package(self.planner(package), module, self.options, outside)
+        rows = [as_row(result) for result in results]
+        if all(result.lasting for result in results):
+            keep(store, place, rows, outside)
+        return rows
+
+    def _place(self, names: Sequence[str], wanted: Sequence[Request]) -> str:
+        """The key of the answer: everything that is known before any work is done."""
+        toolkit, options = self.planner.toolkit, self.options
+        packages = _packages(wanted) if wanted else {name.partition(":")[0] for name in names}
+        subjects = [self.planner(name) for name in sorted(packages)]
+        return key({
+            "names": [] if wanted else list(names),
+            "patchsets": [[r.patchset.digest, sorted(r.groups)] for r in wanted],
+            "packages": [[package_digest(s.package), s.find_target().names] for s in subjects],
+            "journal": to_json(self.journal),
+            "quick": options.quick, "units": list(options.only),
+            "references": [target.name for target in options.references],
+            "compilers": find_tools(toolkit, ()).compilers.identity, "nvcc": toolkit.tool,
+            "host": [toolkit.host.version, toolkit.platform],
+        })
+
+
+def _packages(wanted: Sequence[Request]) -> set[str]:
+    """Every package that a request may look at."""
+    found = set()
+    for request in wanted:
+        for group in request.patchset.groups:
+            patches = [*group.patches, *(p for v in group.variants for p in v.patches)]
+            chosen = not request.groups or group.id in request.groups
+            found |= {request.patchset.package_of(group, p) for p in patches if chosen}
+    return found
