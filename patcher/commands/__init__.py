@@ -97,6 +97,10 @@ VERBS: dict[str, Verb] = {
         "patcher.commands.explain:command",
         "Say the root cause of an error text or a log, and what to do.",
     ),
+    "draft": Verb(
+        "patcher.commands.draft:command",
+        "Propose a patchset for what software alone keeps closed.",
+    ),
     "patchsets": Verb(
         "patcher.commands.patchsets:command",
         "List the shipped patchsets with groups, risk, proof and fit.",
