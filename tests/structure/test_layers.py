@@ -26,7 +26,7 @@ LAYERS = (
     ),
     # doing it, and looking at it
     ("apply", "transaction", "session", "status", "effective", "readiness", "affected"),
-    ("verify", "probe", "warm", "built", "lockfile", "audit", "explain"),
+    ("verify", "probe", "warm", "built", "lockfile", "audit", "explain", "draft"),
     ("report", "doctor"),
     ("commands", "cli", "__main__"),
 )
