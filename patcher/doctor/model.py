@@ -31,10 +31,19 @@ class Status(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """How to end the trouble: a shipped patchset, or commands to type, best first."""
+    """How to end the trouble: a shipped patchset (or ``patchset/group``), or commands to type,
+    best first."""
 
     patchset: str | None = None
     commands: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Everything to type, the patchset first."""
+        if self.patchset is None:
+            return self.commands
+        name, _, group = self.patchset.partition("/")
+        return (f"sm-patch apply {name}" + (f" --group {group}" if group else ""), *self.commands)
 
 
 @dataclass(frozen=True, slots=True)

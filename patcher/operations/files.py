@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from patcher.changes import Change, Create, Link
-from patcher.errors import PatcherError
+from patcher.errors import PatcherError, UnsafePath
 from patcher.operations.base import Finding, Outcome
 from patcher.patchset.schema import CreateFile, Overlay, Symlink
 from patcher.tree import Tree
@@ -99,5 +99,14 @@ def _content(source: Tree, path: str) -> bytes | None:
 
 
 def _taken(source: Tree, path: str) -> bool:
+    """True for any entry of this name; a link to a folder stands in no listing."""
     folder, _, name = path.rpartition("/")
-    return name in source.names(folder) or name in source.folders(folder)
+    if name in source.names(folder) or name in source.folders(folder):
+        return True
+    try:
+        source.read(path)
+    except FileNotFoundError:
+        return False
+    except (IsADirectoryError, UnsafePath):
+        return True
+    return True

@@ -54,19 +54,14 @@ def _finding(result: Result) -> Iterator[str]:
     yield from wrap(result.summary, f"{result.status.value.upper()} {result.id}: ", "  ")
     for line in result.evidence:
         yield from wrap(line, "    ", "      ")
-    if result.repair.patchset:
-        yield f"  repair: sm-patch apply {result.repair.patchset}"
-    for number, command in enumerate(result.repair.commands):
-        first = number == 0 and not result.repair.patchset
-        yield f"  repair: {command}" if first else f"  or:     {command}"
+    for number, line in enumerate(result.repair.lines):
+        yield f"  or:     {line}" if number else f"  repair: {line}"
 
 
 def _next(bad: Sequence[Result], surroundings: Surroundings) -> Iterator[str]:
     for result in bad:
-        repair = result.repair
-        if repair.patchset or repair.commands:
-            yield "Next: " + (f"sm-patch apply {repair.patchset}" if repair.patchset
-                              else repair.commands[0])
+        if result.repair.lines:
+            yield f"Next: {result.repair.lines[0]}"
             return
     yield f"Next: sm-patch scan {surroundings.packages[0] if surroundings.packages else 'PACKAGE'}"
 

@@ -65,7 +65,7 @@ def test_missing_headers_are_named_with_who_needs_them(tmp_path: Path) -> None:
     assert found.repair.commands == ("pip install 'nvidia-cuda-cccl==13.2.*'",)
     assert found.repair.patchset is None  # nothing here has them to give
     mini.flashinfer(tmp_path)
-    assert mini.findings(tmp_path)["toolkit-headers"].repair.patchset == "cuda-headers"
+    assert mini.findings(tmp_path)["toolkit-headers"].repair.patchset == "cuda-headers/cccl"
 
 
 def test_a_partial_copy_is_called_one(tmp_path: Path) -> None:
@@ -84,9 +84,11 @@ def test_the_patchsets_repair_and_are_undone_to_the_byte(tmp_path: Path) -> None
     mini.flashinfer(site)
     before = snapshot(site)
     assert mini.findings(site).keys() == {"toolkit-headers", "toolkit-lib64", "toolkit-cudart"}
-    sm_patch("apply", "cuda-headers", "cuda-libraries", "--root", site)
+    for line in dict.fromkeys(r.repair.lines[0] for r in mini.findings(site).values()):
+        assert line.startswith("sm-patch apply cuda-")
+        sm_patch(*line.split()[1:], "--root", site)
     assert not mini.findings(site)
-    assert "already" in sm_patch("apply", "cuda-headers", "--root", site)
+    assert "already" in sm_patch("apply", "cuda-headers", "--group", "cccl", "--root", site)
     sm_patch("revert", "cuda-headers", "cuda-libraries", "--root", site)
     assert snapshot(site) == before
 
@@ -96,7 +98,8 @@ def test_headers_of_another_release_are_not_mixed_in(tmp_path: Path) -> None:
     mini.cuda(site)
     mini.flashinfer(site)
     before = snapshot(site)
-    sm_patch("apply", "cuda-headers", "--root", site, expect=3)
+    sm_patch("apply", "cuda-headers", "--group", "cccl", "--root", site, expect=3)
+    sm_patch("apply", "--all", "--root", site)  # what does not fit is no obstacle to the rest
     assert snapshot(site) == before
 
 

@@ -20,16 +20,17 @@ from tests.doctor.helpers import bad, doctor, nvcc, sm_patch, snapshot
 pytestmark = [pytest.mark.slow, pytest.mark.wheels]
 Site = Callable[..., Path]
 Unpacked = Callable[[str, str], Path]
-HEADERS, LIBRARIES = "cuda-headers", "cuda-libraries"
+HEADERS, LIBRARIES = "cuda-headers/cccl", "cuda-libraries"
 LINKS = {"toolkit-lib64", "toolkit-cudart"}
 
 
 def apply(site: Path, patchset: str) -> None:
-    sm_patch("apply", patchset, "--root", site)
+    name, _, group = patchset.partition("/")
+    sm_patch("apply", name, *(["--group", group] if group else []), "--root", site)
 
 
 def revert(site: Path, patchset: str) -> None:
-    sm_patch("revert", patchset, "--root", site)
+    sm_patch("revert", patchset.partition("/")[0], "--root", site)
 
 
 @pytest.mark.parametrize("release", ["13.0", "13.2", "13.5"])
@@ -82,8 +83,9 @@ def test_one_header_alone_is_not_enough(
 def test_two_cccls_are_not_mixed(site: Site, unpacked: Unpacked, tmp_path: Path) -> None:
     place = site("13.0", unpacked("flashinfer-python", "0.7.4"))
     before = snapshot(place / "nvidia")
-    refused = subprocess.run([sys.executable, "-m", "patcher", "apply", HEADERS, "--root", place],
-                             check=False, capture_output=True, text=True)
+    refused = subprocess.run(
+        [sys.executable, "-m", "patcher", "apply", "cuda-headers", "--group", "cccl", "--root",
+         place], check=False, capture_output=True, text=True)
     assert refused.returncode == 3
     assert "two releases do not mix" in refused.stdout + refused.stderr
     assert snapshot(place / "nvidia") == before

@@ -91,6 +91,15 @@ def test_a_link_needs_its_target_and_a_free_name(
     assert found.changes == ((Link(link, target),) if outcome is Outcome.APPLICABLE else ())
 
 
+def test_a_link_to_a_folder_that_is_there_is_kept(root: Path) -> None:
+    operation = Symlink(link=RelativePath("cuda/lib64"), target=RelativePath("lib"))
+    for target in ("lib", "/usr/lib"):
+        (root / "cuda/lib64").symlink_to(target)
+        assert files.symlink(operation, FolderTree(root)).outcome is Outcome.NOT_NEEDED
+        (root / "cuda/lib64").unlink()
+    assert files.symlink(operation, FolderTree(root)).outcome is Outcome.APPLICABLE
+
+
 @pytest.mark.parametrize(("path", "outcome"), [
     ("cuda/include/b.h", Outcome.APPLICABLE),
     ("cuda/include/a.h", Outcome.NOT_NEEDED),

@@ -82,7 +82,7 @@ def _gap(toolkit: Toolkit, missing: list[Missing], surroundings: Surroundings) -
     wheel = f"pip install '{owner}=={pin}.*'" if owner else "install the matching CUDA wheel"
     ours = surroundings.owns(toolkit.path) if toolkit.path else False
     mergeable = owner == _CCCL and not present and ours and _bundled(surroundings)
-    patchset = "cuda-headers" if mergeable else None
+    patchset = "cuda-headers/cccl" if mergeable else None
     return Result(
         "toolkit-headers", Status.ERROR,
         f"{first.include} is missing{place}{detail}",
