@@ -101,6 +101,10 @@ VERBS: dict[str, Verb] = {
         "patcher.commands.draft:command",
         "Propose a patchset for what software alone keeps closed.",
     ),
+    "export": Verb(
+        "patcher.commands.export:command",
+        "Write a patchset as patches for the project's repository.",
+    ),
     "patchsets": Verb(
         "patcher.commands.patchsets:command",
         "List the shipped patchsets with groups, risk, proof and fit.",
