@@ -16,7 +16,7 @@ LAYERS = (
     # libraries that know nothing of packages and patches
     ("cuda", "python", "binary", "host", "repack"),
     # what is known of packages, patchsets and caches
-    ("package", "toolchain", "profiles", "operations", "patchset", "caches", "releases"),
+    ("package", "toolchain", "profiles", "operations", "patchset", "caches", "releases", "project"),
     # what is seen in a package
     ("scan", "cause", "build", "units", "law"),
     # what was done to it, and what would be done

@@ -75,6 +75,8 @@ def _calls(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def _writes(call: ast.Call, position: int) -> bool:
+    if call.args and ast.unparse(call.args[0]) == "os.devnull":
+        return False  # keeps nothing
     modes = [keyword.value for keyword in call.keywords if keyword.arg == "mode"]
     modes += call.args[position : position + 1]
     values = [mode.value for mode in modes if isinstance(mode, ast.Constant)]
