@@ -25,7 +25,7 @@ class Found:
 
     gate: Gate
     units: int
-    hidden: tuple[int, ...] = ()  # lines of the arms it hides from the target
+    hidden: tuple[Gate, ...] = ()  # the arms that it hides from the target
 
 
 @dataclass
@@ -93,9 +93,11 @@ class Judge:
                            view.live(reference), view.live(target))
         cause, evidence = self._cause(view, effect, target)
         hidden = tuple(
-            arm.line for arm, inner in nested(view.context, view.directives, view.arm)
-            if inner.unreached >> target.index & 1 and inner.live >> reference.index & 1
-            and ArchSet(inner.live) != ArchSet(state.live)
+            self._gate(_View(view.file, view.context, *view.directives.arms[arm.line]), inner,
+                       ArmEffect(Effect.UNKNOWN, effect.within))
+            for arm, inner in nested(view.context, view.directives, view.arm)
+            if inner.unreached >> target.index & 1 and inner.live != state.live
+            and any(inner.live >> r.index & 1 for r in self.references)
         )
         gate = self._gate(view, state, effect)
         gate = replace(
@@ -144,19 +146,6 @@ class Judge:
                 return Cause.SOFTWARE, evidence
         return Cause.UNKNOWN, ()
 
-    def hidden_gate(self, seen_line: int, found: Found, report: UnitReport) -> Gate | None:
-        """The gate of an arm that another arm hides from the target."""
-        path = found.gate.location.path
-        file = self.files.get(path)
-        entry = file.directives.arms.get(seen_line)
-        for context in report.contexts.get(path, ()):
-            if entry is not None and seen_line in context.arms:
-                view = _View(file, context, *entry)
-                state = context.arms[seen_line]
-                return replace(self._gate(view, state, ArmEffect(Effect.UNKNOWN)),
-                               via=report.chain(path), decided_by=state.decided_by)
-        return None
-
     def _gate(self, view: _View, state: ArmState, effect: ArmEffect) -> Gate:
         arm = view.arm
         return Gate(
@@ -200,7 +189,7 @@ class Row:
 
     gate: Gate
     units: int
-    hidden: tuple[int, ...]
+    hidden: tuple[Gate, ...]
     inner: tuple[Gate, ...]
 
 
@@ -226,6 +215,6 @@ def merge(found: Iterable[Found]) -> list[Row]:
             within=gates[0].within if len({g.within for g in gates}) == 1 else "",
             id="",
         )
-        hidden = tuple(line for item in items for line in item.hidden)
+        hidden = tuple(gate for item in items for gate in item.hidden)
         rows.append(Row(row, items[0].units, hidden, gates))
     return sorted(rows, key=lambda r: (r.gate.location.path, r.gate.location.line))

@@ -74,7 +74,8 @@ class _Scan:
         self.files = Files(self.tree)
         self.modules = list(profile.modules(package, toolkit))
         macros = ToolkitMacros(toolkit.version, toolkit.platform, toolkit.host.macros or None)
-        self.walker = Walker(self.tree, toolkit=macros, store=store)
+        self.walker = Walker(self.tree, toolkit=macros, store=store,
+                             conditions=options.conditions)
         self.openers = Openers(shipped_for(package.name), package.name)
         self.units_of: dict[str, int] = {}  # gate id -> units
         self.details: dict[str, tuple[Gate, ...]] = {}
@@ -168,14 +169,20 @@ class _Scan:
                     if not unit.modules or not shut.issuperset(unit.modules))
         judge = Judge(self.files, self.targets, self.references, self.toolkit.version, built)
         rows = merge(item for item, _ in judged(facts, judge, self._walk))
-        gates = []
+        gates: list[Gate] = []
+        hidden: list[Gate] = []
         for row, named in zip(rows, numbered(identity(row.gate) for row in rows), strict=True):
-            gate = replace(row.gate, units=facts.paths(row.units),
-                           modules=facts.modules(row.units), id=named)
+            units, modules = facts.paths(row.units), facts.modules(row.units)
+            inner = {gate.location.line: gate for gate in row.hidden}.values()
+            names = numbered(f"{named}-{identity(gate)}" for gate in inner)
+            behind = [replace(gate, id=name, units=units, modules=modules)
+                      for gate, name in zip(inner, names, strict=True)]
+            gates.append(replace(row.gate, id=named, units=units, modules=modules,
+                                 hides=tuple(gate.id for gate in behind)))
+            hidden += behind
             self.units_of[named] = row.units
             self.details[named] = row.inner
-            gates.append(gate)
-        return gates
+        return [*gates, *hidden]
 
     def _host(self, facts: Facts) -> list[Gate]:
         if not self.options.wants(Layer.HOST):

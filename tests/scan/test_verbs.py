@@ -136,3 +136,24 @@ def test_a_baseline_that_is_no_scan(capsys: pytest.CaptureFixture[str], tmp_path
     assert cli.main(["scan", "flashinfer", "--root", str(MINI), "--arch", "sm_120a",
                      "--baseline", str(tmp_path / "x.json")]) == 2
     assert "not the JSON of a scan" in capsys.readouterr().err
+
+
+def test_a_guard_lists_the_guards_it_hides(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The inner arm never comes to the target: it excludes nothing, the outer one does."""
+    root = tmp_path / "site"
+    shutil.copytree(MINI, root)
+    header = root / "flashinfer/data/include/flashinfer/comm/trtllm_allreduce.cuh"
+    guard = "#if (defined(__CUDA_ARCH__) && (__CUDA_ARCH__ >= 900) && (__CUDA_ARCH__ < 1200))\n"
+    inner = "#if __CUDA_ARCH__ >= 1000\n"
+    text = header.read_text()
+    head, body = text.split(guard, 1)
+    header.write_text(head + guard + inner + body.replace("#endif", "#endif\n#endif", 1))
+    document = scan_json(capsys, root)
+    line = head.count("\n") + 1
+    outer = next(g for g in document["gates"] if line in g["lines"])
+    hidden = [g for g in document["gates"] if g["id"] in outer["hides"]]
+    assert [(g["line"], g["condition"]) for g in hidden] == [(line + 1, "__CUDA_ARCH__ >= 1000")]
+    assert not hidden[0]["excludes_target"]
+    assert "sm_120a" in hidden[0]["unreached"]
