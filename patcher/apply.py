@@ -13,9 +13,10 @@ import os
 import posixpath
 import shutil
 import stat
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from errno import EEXIST, ENOENT, ENOTDIR, ENOTEMPTY
 from pathlib import Path
 
 from patcher.atomic import sync_folder
@@ -42,10 +43,14 @@ class Writer:
         """
         for step in steps:
             place = self._place(step)
-            if step.makes_folder:
-                os.mkdir(place, step.after.mode)
-            elif step.after.kind in (Kind.FILE, Kind.LINK) and step.before.kind is not Kind.MOVED:
-                self._write_beside(place, step.after)
+            with _naming(place):
+                self._prepare(step, place)
+
+    def _prepare(self, step: Step, place: Path) -> None:
+        if step.makes_folder:
+            os.mkdir(place, step.after.mode)
+        elif step.after.kind in (Kind.FILE, Kind.LINK) and step.before.kind is not Kind.MOVED:
+            self._write_beside(place, step.after)
 
     def carry_out(self, steps: Sequence[Step], begun: list[Step]) -> None:
         """Make the prepared steps, entering each in ``begun`` first.
@@ -60,7 +65,8 @@ class Writer:
                 raise Conflict("changed while it was being patched", where=str(place),
                                next_step="run the same command again")
             begun.append(step)
-            self._change(step, place)
+            with _naming(place):
+                self._change(step, place)
         self._sync(steps)
 
     def settle(self, steps: Sequence[Step]) -> list[Step]:
@@ -86,8 +92,7 @@ class Writer:
         if step.makes_folder:
             os.mkdir(place, after.mode)
         elif step.drops_folder:
-            with suppress(OSError):  # somebody keeps files there: then it is theirs
-                os.rmdir(place)
+            _drop_folder(place)
         elif after.kind is Kind.MOVED:
             _move(place, place.parent / after.target)
         elif before.kind is Kind.MOVED:
@@ -128,7 +133,7 @@ class Writer:
 
     def _sync(self, steps: Iterable[Step]) -> None:
         for folder in sorted({self._place(step).parent for step in steps}):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError), _naming(folder):
                 sync_folder(folder)
 
     def _discard(self, steps: Iterable[Step]) -> None:
@@ -146,6 +151,25 @@ class Writer:
         # short, so that a name near the file system's limit still has a neighbour
         mark = hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]
         return place.parent / f".smp-{self.id}-{mark}"
+
+
+def _drop_folder(place: Path) -> None:
+    try:
+        os.rmdir(place)
+    except OSError as error:
+        # somebody keeps files there, or it has gone: then it is not ours any more
+        if error.errno not in (ENOTEMPTY, EEXIST, ENOENT, ENOTDIR):
+            raise
+
+
+@contextmanager
+def _naming(place: Path) -> Iterator[None]:
+    """Errors name the file that is meant, not the temporary one beside it."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = os.fspath(place)
+        raise
 
 
 def discard_asides(home: StateHome, journal: Journal, gone: Collection[str] = ()) -> None:

@@ -16,7 +16,7 @@ from patcher.errors import Refused
 from patcher.journal import Journal
 from patcher.locks import LOCK_TIMEOUT, exclusive
 from patcher.state import StateHome
-from patcher.transaction import Caches, Recovery, recover, run, sweep
+from patcher.transaction import Caches, Recovery, disk_errors, recover, run, sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,11 @@ def writing(home: StateHome, caches: Caches, timeout: float = LOCK_TIMEOUT) -> I
     """Take the lock and recover first. Raises Refused or LockHeld before anything is written."""
     home.create()
     with exclusive(home.lock, timeout):
-        recovered = recover(home, caches)
-        journal = home.journal()
-        sweep(home, journal)
-        discard_asides(home, journal)
+        with disk_errors("the state home cannot be tidied up"):
+            recovered = recover(home, caches)
+            journal = home.journal()
+            sweep(home, journal)
+            discard_asides(home, journal)
         yield Session(home, journal, recovered)
 
 

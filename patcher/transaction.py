@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from errno import EACCES, EDQUOT, ENOSPC, EPERM, EROFS
 from typing import Any, Protocol
 
 from patcher.apply import Writer
@@ -65,13 +66,31 @@ class Recovery:
 def run(home: StateHome, before: Journal, staged: Staged, caches: Caches) -> list[CacheAction]:
     """Carry a staged request out, whole or not at all; returns the cache actions done.
 
-    Raises Refused (nothing written), LockHeld, or Conflict when a file changed
-    in between. The caller holds the state home's lock.
+    Raises Refused (nothing written, or the disk fails so badly that recovery has
+    to decide), LockHeld, or Conflict when a file changed in between. The caller
+    holds the state home's lock.
     """
     if staged.refusals:
         raise ValueError("a request with refusals cannot be carried out")
     if not staged.steps and staged.journal == before:
         return []
+    with disk_errors("the disk fails"):
+        return _carried_out(home, before, staged, caches)
+
+
+@contextmanager
+def disk_errors(what: str) -> Iterator[None]:
+    """Whatever the disk says where nothing better is known of it: raises Refused."""
+    try:
+        yield
+    except OSError as error:
+        raise Refused(f"{what}: {error.strerror}", where=_where(error),
+                      next_step="sm-patch status finishes or undoes what was begun, "
+                      "when the disk works again") from error
+
+
+def _carried_out(home: StateHome, before: Journal, staged: Staged,
+                 caches: Caches) -> list[CacheAction]:
     with caches.locked(caches.plan(staged.changed)):
         # planned again: a build may have ended while we waited for its lock
         actions = list(caches.plan(staged.changed))
@@ -87,7 +106,8 @@ def run(home: StateHome, before: Journal, staged: Staged, caches: Caches) -> lis
             _roll_back(home, before, writer, staged.steps, begun)
             if isinstance(error, OSError):
                 raise Refused(f"cannot write: {error.strerror}; everything is as before",
-                              where=_where(error)) from error
+                              where=_where(error), next_step=_ADVICE.get(error.errno or 0)
+                              ) from error
             raise
         try:
             home.promote_journal()
@@ -99,6 +119,11 @@ def run(home: StateHome, before: Journal, staged: Staged, caches: Caches) -> lis
             raise Refused(f"the files are written, but a stale cache may stay: {what}",
                           where=where, next_step="sm-patch caches invalidate") from error
     return actions
+
+
+_ADVICE = {EACCES: "run as the user who owns it", EPERM: "run as the user who owns it",
+           EROFS: "mount it writable, or patch a copy with --root", ENOSPC: "free space",
+           EDQUOT: "free space"}
 
 
 def _where(error: OSError) -> str | None:

@@ -171,7 +171,10 @@ def test_what_another_user_may_not_read_is_one_clear_error(open_folder: Path, uv
     program = ("import os, sys\n"
                "from patcher.cli import main\n"
                "where, name = sys.argv[1:]\n"
-               "verbs = ['status'], ['status', '--digest'], ['apply', name, '--check'], ['revert']\n"
+               "verbs = (['status'], ['status', '--digest'], ['apply', name, '--check'],\n"
+               "         ['revert'])\n"
+               "for words in ['apply', name], *verbs:\n"  # imports: the interpreter may be private
+               "    main([*words, '--root', where])\n"
                "for file in ('tiny/gate.py', 'tiny', '../.sm-patch'):\n"
                "    codes = []\n"
                "    for words in verbs:\n"
