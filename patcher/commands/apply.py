@@ -10,7 +10,9 @@ from patcher.errors import Exit
 
 @click.command("apply")
 @click.argument("patchsets", metavar="PATCHSET...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Every shipped patchset that fits.")
+@click.option("--all", "every", is_flag=True,
+              help="The project file's patchsets, else every shipped one that fits; "
+                   "and again what was lost.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if something would change.")
 @click.option("--keep-going", is_flag=True,
               help="Write the groups that go through; exit 3 naming the rest.")
@@ -38,9 +40,14 @@ def command(settings: Settings, patchsets: tuple[str, ...], every: bool, check: 
     """
     from patcher.commands.applying import Application, Options, chosen
 
-    options = Options(check, keep_going, require_clean, aot, no_cache, force,
-                               write_lock, from_lock, every, lock_timeout)
     wanted = chosen(settings, patchsets, every=every, from_lock=from_lock)
+    if every:
+        from patcher.commands.everything import everything
+
+        found = everything(settings)
+        settings, wanted, every = found.settings, list(found.requests), not found.strict
+    options = Options(check, keep_going, require_clean, aot, no_cache, force,
+                      write_lock, from_lock, every, lock_timeout)
     if commit:
         from patcher.commands.review import review
 

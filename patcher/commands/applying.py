@@ -22,7 +22,6 @@ from patcher.errors import Conflict, Exit, PackageNotFound, Refused, UsageError
 from patcher.lockfile import Locked, LockedPatchset, read_patchsets, write_lock
 from patcher.operations.base import Outcome
 from patcher.package.model import Package
-from patcher.patchset.load import shipped
 from patcher.plan import GroupPlan, Plan, Request, edits_by_path
 from patcher.preflight import enforce
 from patcher.preview import diff
@@ -56,7 +55,7 @@ class Options:
 
 def chosen(settings: Settings, names: Sequence[str], *, every: bool,
            from_lock: str | None) -> list[Request]:
-    """The patchsets and groups meant.
+    """The patchsets and groups meant; none with ``every``, whose meaning ``everything`` finds.
 
     Raises UsageError unless exactly one way to name them is used, Refused when
     a patchset is not the one that was locked.
@@ -65,7 +64,7 @@ def chosen(settings: Settings, names: Sequence[str], *, every: bool,
         raise UsageError("name patchsets, or use --all, or --from-lock FILE",
                          next_step="sm-patch patchsets lists the shipped ones")
     if from_lock is None:
-        return requests(names or sorted(shipped()), settings.group)
+        return requests(names, settings.group) if names else []
     found = []
     for row in read_patchsets(Path(from_lock)):
         (request,) = requests([row.source], row.groups)
@@ -122,10 +121,14 @@ class Application:
         if not self._options.every:
             return planner.plan(self._wanted)
         plan = planner.plan([request for request in self._wanted if _is_here(request, planner)])
-        return _mapped(plan, {
-            (item.patchset.name, group.id): replace(group, selected=False)
-            for item in plan.patchsets for group in item.groups
-            if group.outcome in (Outcome.UNSUPPORTED, Outcome.MISSING)})
+        unfit = {(item.patchset.name, group.id): group for item in plan.patchsets
+                 for group in item.groups
+                 if group.outcome in (Outcome.UNSUPPORTED, Outcome.MISSING)}
+        for (patchset, name), group in unfit.items():
+            if group.selected:
+                click.echo(f"left out: {patchset}/{name}: {group.reason}", err=True)
+        return _mapped(plan, {name: replace(group, selected=False)
+                              for name, group in unfit.items()})
 
     def _staged(self, session: Session, planner: Planner) -> tuple[Plan, Staged]:
         """The plan with the engine's obstacles in it, and the steps of what goes through."""

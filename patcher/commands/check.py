@@ -12,7 +12,8 @@ from patcher.errors import Exit, UsageError
 
 @click.command("check")
 @click.argument("patchsets", metavar="PATCHSET...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Every shipped patchset.")
+@click.option("--all", "every", is_flag=True,
+              help="The project file's patchsets, else every shipped one.")
 @click.option("--versions", metavar="VERSION...", multiple=True, callback=split_list,
               help="Releases: 0.6.3, or A==1.0/B==2.0 for a pair; repeatable.")
 @click.option("--against", metavar="LOCK", type=click.Path(path_type=Path),
@@ -27,7 +28,10 @@ def command(settings: Settings, patchsets: tuple[str, ...], every: bool,
 
     Exit 1 when some group conflicts. With --wheels and no version: all that are there.
     """
+    from dataclasses import replace
+
     from patcher.commands.checking import Checker, locked_releases, releases_of
+    from patcher.commands.everything import project_of
     from patcher.patchset.load import load_patchset, shipped
     from patcher.releases import Wheels
     from patcher.report.check import to_json, to_text, verdict
@@ -37,7 +41,12 @@ def command(settings: Settings, patchsets: tuple[str, ...], every: bool,
                          next_step="sm-patch patchsets lists the shipped ones")
     if versions and against:
         raise UsageError("use either --versions or --against")
-    chosen = [load_patchset(name) for name in patchsets or sorted(shipped())]
+    if every:
+        settings, project = project_of(settings)
+        patchsets = project.patchsets if project else tuple(sorted(shipped()))
+        groups = project.groups if project else ()
+        settings = replace(settings, group=settings.group or groups)
+    chosen = [load_patchset(name) for name in patchsets]
     locked, notes = locked_releases(against) if against else (None, [])
     for note in notes:
         click.echo(f"{against}: {note}", err=True)

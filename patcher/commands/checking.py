@@ -76,7 +76,8 @@ class Checker:
         wanted = self.settings.group
         cells = [Cell(group, group.id in patchset.default_groups,
                       *_outcome(patchset, group, planner))
-                 for group in patchset.groups if not wanted or group.id in wanted]
+                 for group in patchset.groups
+                 if not wanted or {group.id, f"{patchset.name}/{group.id}"} & set(wanted)]
         return Row(patchset, pins, tuple(cells), tuple(str(p.root) for p in packages.values()))
 
     def _package(self, name: str, pins: Pins, environment: Environment) -> Package:

@@ -11,12 +11,14 @@ import click
 
 from patcher.affected import effect
 from patcher.commands.changing import Changing
+from patcher.commands.everything import absent, merged, project_of
 from patcher.commands.options import Settings
 from patcher.engine.digest import combined_digest
 from patcher.engine.target import Target
 from patcher.errors import Exit, PatcherError, Refused
 from patcher.journal import AppliedGroup, AppliedPatchset
 from patcher.lockfile import read_patchsets
+from patcher.project import Project
 from patcher.session import Session, reading, retire
 from patcher.status import Effective, PatchsetStatus, State, status
 from patcher.transaction import NoCaches
@@ -25,6 +27,7 @@ from patcher.transaction import NoCaches
 def show(settings: Settings, *, check: bool, lock: Path | None, digest: bool,
          built: bool) -> Exit:
     """Print what was asked for; CHECK_FAILED when a check says no."""
+    settings, project = project_of(settings)
     changing = Changing(settings)
     session = _recovered(changing)
     if not (check or lock or digest):  # those are asked by scripts, also while an installer works
@@ -36,11 +39,12 @@ def show(settings: Settings, *, check: bool, lock: Path | None, digest: bool,
         found: tuple[PatchsetStatus, ...] = ()
     else:
         found = (*_status(changing, session, settings), *_absent(session, lock))
+        found = merged(found, absent(settings, project, session.journal)) if project else found
         libraries = _built(changing) if built else None
         if settings.format == "json":
             settings.emit(_json(packages, found, problems, libraries))
         else:
-            settings.emit("\n".join(_text(packages, found, libraries)))
+            settings.emit("\n".join(_text(packages, found, libraries, project)))
     for problem in problems:
         click.echo(f"not as locked: {problem}", err=True)
     wrong = check and any(not _sound(group.state, group.effective)
@@ -157,7 +161,8 @@ def _json(packages: Sequence[dict[str, Any]], found: Sequence[PatchsetStatus],
 
 
 def _text(packages: Sequence[dict[str, Any]], found: Sequence[PatchsetStatus],
-          libraries: Sequence[dict[str, Any]] | None) -> Iterator[str]:
+          libraries: Sequence[dict[str, Any]] | None, project: Project | None
+          ) -> Iterator[str]:
     if not found:
         yield "nothing is applied here"
     else:
@@ -174,7 +179,7 @@ def _text(packages: Sequence[dict[str, Any]], found: Sequence[PatchsetStatus],
                     yield f"    {patch.id}: {patch.state.value}: {patch.reason}"
     for library in libraries or ():
         yield f"built {library['path']}: {_contents(library)}"
-    yield f"next: {_next(found)}"
+    yield f"next: {_next(found, project)}"
 
 
 def _contents(library: dict[str, Any]) -> str:
@@ -186,7 +191,11 @@ def _contents(library: dict[str, Any]) -> str:
     return f"{archs}; {f'kernels that do nothing: {counts}' if counts else 'no hollow kernel'}"
 
 
-def _next(found: Sequence[PatchsetStatus]) -> str:
+def _next(found: Sequence[PatchsetStatus], project: Project | None) -> str:
+    gone = [one for one in found if one.state in (State.LOST, State.PARTIAL)]
+    wanted = project is not None and any(one.state is State.ABSENT for one in found)
+    if wanted or len(gone) > 1 or (gone and project is not None):
+        return "sm-patch apply --all"
     for one in found:
         groups = [g for g in one.groups if g.state in (State.LOST, State.PARTIAL)]
         if groups:
