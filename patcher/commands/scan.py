@@ -11,6 +11,7 @@ from patcher.commands.options import Settings, common
 from patcher.errors import Exit
 
 if TYPE_CHECKING:
+    from patcher.cuda.second import CheckedConditions
     from patcher.gates import Gate
     from patcher.scan.combine import Since
     from patcher.scan.model import Report
@@ -33,11 +34,13 @@ _LAYERS = ("python", "preprocessor", "host", "build", "binary")
               help="Show what is newly closed or newly over-open since an older scan.")
 @click.option("--fail-on", type=click.Choice(("critical", "warning")),
               help="Exit with 1 when a finding (with --baseline: a new one) is that grave.")
+@click.option("--self-check", is_flag=True,
+              help="Have pcpp evaluate the conditions, too; exit with 1 when it differs.")
 @common("arch", "reference", "cuda", "root", "python", "format", "output")
 def command(
     settings: Settings, packages: tuple[str, ...], everything: bool, expand: bool,
     layers: tuple[str, ...], modules: tuple[str, ...], units: tuple[str, ...],
-    baseline: Path | None, fail_on: str | None,
+    baseline: Path | None, fail_on: str | None, self_check: bool,
 ) -> Exit:
     """Show what keeps the target out of PACKAGE..., layer by layer, worst first.
 
@@ -49,11 +52,28 @@ def command(
     from patcher.scan.combine import since
     from patcher.scan.model import Options
 
-    options = Options(frozenset(map(Layer, layers)), modules, units)
+    checked = _second_opinion() if self_check else None
+    options = Options(frozenset(map(Layer, layers)), modules, units, conditions=checked)
     report = scan_packages(settings, packages, options)
     changes = since(report, baseline) if baseline else None
     settings.emit(_render(settings.format, report, changes, everything, expand))
+    if checked is not None and _differs(checked):
+        return Exit.CHECK_FAILED
     return _exit(changes.new if changes else report.findings, fail_on)
+
+
+def _second_opinion() -> CheckedConditions:
+    from patcher.cuda.second import CheckedConditions
+
+    return CheckedConditions()
+
+
+def _differs(checked: CheckedConditions) -> bool:
+    click.echo(f"self-check: {checked.summary()}", err=True)
+    for one in checked.disagreements:
+        click.echo(f"self-check: on {one.world} we say {one.ours}, pcpp {one.theirs}: "
+                   f"#if {one.condition}", err=True)
+    return bool(checked.disagreements)
 
 
 def _render(

@@ -34,7 +34,7 @@ class Walker:
     """
 
     def __init__(self, tree: Tree, *, toolkit: ToolkitMacros | None = None,
-                 store: Store | None = None) -> None:
+                 store: Store | None = None, conditions: Conditions | None = None) -> None:
         self._tree = tree
         self._toolkit = toolkit or ToolkitMacros()
         self._answers = self._toolkit.answers
@@ -44,7 +44,7 @@ class Walker:
         self._files: dict[bool, Files] = {}
         self._bases: dict[Configuration, dict[str, Value]] = {}
         self._memo = Memo()
-        self._conditions = Conditions()
+        self._conditions = conditions or Conditions()
         self._reporter = Reporter()
         self._base_walker: Walker | None = None
         self._changed: frozenset[str] = frozenset()

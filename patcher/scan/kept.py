@@ -41,6 +41,8 @@ def scan(
 
         return run.scan(watched, profile, targets, references, toolkit, options, store=store)
 
+    if options.conditions is not None:
+        store = None
     if store is None:
         return anew(package)
     request = (package.name, package.import_name, package.version, str(package.root),

@@ -6,9 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from patcher.arch import Target
 from patcher.gates import Evidence, Gate, Layer, Severity
+
+if TYPE_CHECKING:
+    from patcher.cuda.conditions import Conditions
 
 SHUTTING_RULES = frozenset({"PY-MAJORS", "PY-GENCODE"})  # they decide about a whole module
 LIBRARIES = ("/cutlass/", "/cccl/", "/spdlog/", "/cub/", "/thrust/")
@@ -25,7 +29,8 @@ class Options:
 
     ``modules`` and ``units`` are names and paths; ``follow_all`` looks for the
     public functions of every module, not only of those with something to open or
-    to fear; ``tick`` is told of progress.
+    to fear; ``conditions`` evaluates those of the preprocessor in the usual one's
+    place, and then nothing is taken from a cache; ``tick`` is told of progress.
     """
 
     layers: frozenset[Layer] = frozenset()
@@ -33,6 +38,7 @@ class Options:
     units: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     follow_all: bool = False
+    conditions: Conditions | None = None
     tick: Callable[[int, int], None] = field(default=lambda done, total: None)
 
     def wants(self, layer: Layer) -> bool:
