@@ -82,7 +82,7 @@ def python_layer() -> Iterator[Row]:
     )
     scan = (
         "import sys, pathlib; from patcher.tree import FolderTree\n"
-        "from patcher.python import find_gates\n"
+        "from patcher.python.find import find_gates\n"
         "print(len(list(find_gates(FolderTree(pathlib.Path(sys.argv[1])), 'flashinfer'))))"
     )
     yield Row(
