@@ -12,8 +12,9 @@ import click
 
 from patcher import __version__
 from patcher.commands import VERBS
-from patcher.errors import Exit, PatcherError, output_errors
+from patcher.errors import Exit, PatcherError, SchemaError, output_errors
 
+_SCREEN = 40  # lines
 _BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 
 
@@ -98,12 +99,24 @@ def _stop_output() -> None:
 def _report(error: PatcherError) -> int:
     place = f"{error.where}: " if error.where else ""
     with suppress(OSError):
-        click.echo(f"sm-patch: {place}{error.what}", err=True)
+        if isinstance(error, SchemaError) and len(error.problems) > 1:
+            _list_problems(error, place)
+        else:
+            click.echo(f"sm-patch: {place}{error.what}", err=True)
         if error.next_step:
             click.echo(f"  next: {error.next_step}", err=True)
     if error.where == "stdout":
         _stop_output()
     return error.exit_code
+
+
+def _list_problems(error: SchemaError, place: str) -> None:
+    """One line each; a document that is nothing but errors is not worth more than a screen."""
+    click.echo(f"sm-patch: {place}{len(error.problems)} errors", err=True)
+    for problem in error.problems[:_SCREEN]:
+        click.echo(f"  {problem}", err=True)
+    if len(error.problems) > _SCREEN:
+        click.echo(f"  and {len(error.problems) - _SCREEN} more", err=True)
 
 
 def _report_bug(error: Exception) -> int:

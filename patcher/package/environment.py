@@ -165,10 +165,23 @@ def _ask(python: Path, prefix: str) -> _Answer:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=True)
         answer: _Answer = json.loads(done.stdout)
+        if not (isinstance(answer, dict) and answer.keys() >= _Answer.__annotations__.keys()):
+            raise ValueError("it prints something else")
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise InputError(f"not a Python interpreter that answers: {error}",
-                         where=str(python)) from error
+        raise InputError(f"not a Python interpreter that answers: {_cause(error)}",
+                         where=str(python), next_step="name a working one with --python, "
+                         "or the folder with --root") from error
     return answer
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return str(error.strerror)
+    if isinstance(error, subprocess.CalledProcessError):
+        return f"exit code {error.returncode}"
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"nothing within {_TIMEOUT} seconds"
+    return "it prints something else"
 
 
 def _search_path(sites: list[Path]) -> tuple[Path, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 from patcher.errors import InputError, SchemaError
 from patcher.patchset import schema
 from patcher.patchset.document import MAX_BYTES, Value, parse_document
-from patcher.patchset.parse import Problems, read, read_object, type_name
+from patcher.patchset.parse import Problems, read, read_object, shown, type_name
 
 SCHEMA_VERSION = 1
 _TEST_SUFFIX = ".test.yaml"
@@ -48,6 +50,14 @@ def _shipped_files() -> Iterator[Path]:
             return
 
 
+def typed(patchset: schema.Patchset) -> str:
+    """How a command line names this patchset: a shipped one by its name, any other by its path."""
+    known = shipped().get(patchset.name)
+    if known is not None and patchset.source == str(known):
+        return patchset.name
+    return shlex.quote(patchset.source)
+
+
 def is_patchset(name: str) -> bool:
     """True for a YAML file's path or a shipped name; what else may be typed is a package."""
     return name.endswith((".yaml", ".yml")) or name in shipped()
@@ -58,6 +68,8 @@ def find_patchset(name: str) -> Path:
     path = Path(name)
     if path.is_file():
         return path
+    if os.path.lexists(path) and path.suffix in (".yaml", ".yml"):
+        raise InputError("not a file" if path.exists() else "a link that leads nowhere", where=name)
     known = shipped()
     bare = path.stem if path.suffix in (".yaml", ".yml") else path.name
     if bare in known and str(path.parent) in (".", "patchsets"):
@@ -93,7 +105,7 @@ def _read_patchset(value: Value, where: str, problems: Problems) -> schema.Patch
     if version is None:
         problems.add("", "'sm-patch: 1' is required; is this a patchset?")
     elif version != SCHEMA_VERSION or version is True:
-        problems.add("sm-patch", f"expected {SCHEMA_VERSION}, got {version!r}; "
+        problems.add("sm-patch", f"expected {SCHEMA_VERSION}, got {shown(version)}; "
                                  "a newer document needs a newer sm-patch")
     extra = {"groups": _groups(value.get("groups"), problems),
              "digest": digest_of(value), "source": where}

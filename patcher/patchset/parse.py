@@ -120,7 +120,8 @@ def type_name(value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    text = repr(value) if isinstance(value, str) else type_name(value)
+    """A value as an error names it: short, whatever the document holds."""
+    text = repr(value) if isinstance(value, str | int) else type_name(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

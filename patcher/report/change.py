@@ -7,6 +7,7 @@ from typing import Any
 
 from patcher.caches.actions import Action, CacheAction
 from patcher.operations.base import Outcome
+from patcher.patchset.load import typed
 from patcher.plan import Plan
 from patcher.report.plan import PackageRow, command, lines
 from patcher.status import Effective
@@ -23,7 +24,7 @@ def applied(plan: Plan, rows: Sequence[PackageRow], effects: Effects,
     for (patchset, group), (state, reason) in effects.items():
         yield f"{patchset}/{group}: effective: {state.value}{f' ({reason})' if reason else ''}"
     yield from _around(caches, restart)
-    names = [item.patchset.name for item in plan.patchsets]
+    names = [typed(item.patchset) for item in plan.patchsets]
     if plan.refused and not changed:
         yield "next: " + _way_on(plan)
     elif check:
@@ -53,7 +54,7 @@ def _way_on(plan: Plan) -> str:
         fine = [group.id for group in item.groups
                 if group.selected and group.outcome is Outcome.APPLICABLE]
         if fine:
-            return command("apply", item.patchset.name, fine)
+            return command("apply", typed(item.patchset), fine)
     return f"sm-patch scan {plan.packages[0] if plan.packages else ''}".rstrip()
 
 

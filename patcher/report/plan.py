@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from patcher.operations.base import Outcome
+from patcher.patchset.load import typed
 from patcher.plan import GroupPlan, PatchsetPlan, Plan
 
 
@@ -79,7 +80,7 @@ def _lines_of(name: str, group: GroupPlan) -> Iterator[str]:
 
 def _next(item: PatchsetPlan, verb: str) -> Iterator[str]:
     """Which command goes through, and which other groups there are."""
-    name = item.patchset.name
+    name = typed(item.patchset)
     chosen = [group for group in item.groups if group.selected]
     if any(group.outcome.refused for group in chosen):
         fine = [group.id for group in chosen if group.outcome is Outcome.APPLICABLE]

@@ -14,7 +14,7 @@ import pytest
 
 from patcher import __version__, cli, commands
 from patcher.commands import VERBS, Verb
-from patcher.errors import Conflict, Exit, InputError
+from patcher.errors import Conflict, Exit, InputError, SchemaError
 
 HEAVY = ("libcst", "yaml", "git", "rich", "packaging", "pcpp", "platformdirs", "asyncio")
 
@@ -101,6 +101,19 @@ def test_an_expected_error_is_one_line_and_a_next_step(
     failing_verb.append(error("matches twice", where="a.cu", next_step="name the function"))
     assert cli.main(["fail"]) == code
     assert capsys.readouterr() == ("", "sm-patch: a.cu: matches twice\n  next: name the function\n")
+
+
+@pytest.mark.parametrize(("count", "lines"), [(1, 1), (2, 3), (40, 41), (5000, 42)])
+def test_problems_of_a_document_stand_one_on_a_line(
+    failing_verb: list[BaseException], capsys: pytest.CaptureFixture[str], count: int, lines: int
+) -> None:
+    """A head and a line each, up to forty; then the number of the rest."""
+    failing_verb.append(SchemaError([f"groups[{n}]: bad" for n in range(count)], where="p.yaml"))
+    assert cli.main(["fail"]) == Exit.USAGE
+    printed = capsys.readouterr().err.splitlines()
+    assert len(printed) == lines
+    assert printed[0].startswith(f"sm-patch: p.yaml: {count} error")
+    assert "groups[0]: bad" in printed[min(1, lines - 1)]
 
 
 def test_an_interrupt_is_130(failing_verb: list[BaseException]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -111,7 +112,7 @@ def test_a_change_goes_on_and_comes_off(run: Run, site: Path, tmp_path: Path) ->
     assert snapshot(tmp_path / "a") == before  # neither --check nor status write anything
     code, out, _ = run("apply", name)
     assert (code, out.splitlines()[0]) == (0, "applied tiny-open/gate to tiny 1.0")
-    assert out.splitlines()[-1] == "next: sm-patch verify tiny-open"
+    assert out.splitlines()[-1] == f"next: sm-patch verify {name}"
     assert "--group header" in out
     assert (site / "tiny/gate.py").read_text() == TEXT.replace("10]", "10, 12]")
     assert (site / "tiny/k.cuh").read_text() == HEADER
@@ -158,7 +159,9 @@ def test_a_group_that_cannot_go_through_stops_all(run: Run, site: Path, tmp_path
     before = snapshot(tmp_path / "a")
     code, out, _ = run("apply", name, "--group", "gate", "--group", "header")
     assert (code, out.splitlines()[0][:34]) == (3, "not applied, nothing was written: ")
-    assert out.splitlines()[-1] == "next: sm-patch apply tiny-open --group header"
+    command = f"sm-patch apply {name} --group header"
+    assert out.splitlines()[-1] == f"next: {command}"
+    assert run(*shlex.split(command)[1:], "--check")[0] == 1  # it does go through, as typed
     assert {p: w for p, w in snapshot(tmp_path / "a").items() if "share" not in p} == {
         p: w for p, w in before.items() if "share" not in p}
     code, out, _ = run("apply", name, "--group", "gate,header", "--keep-going")

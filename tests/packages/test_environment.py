@@ -128,3 +128,18 @@ def test_pth_lines_that_are_no_folders_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.pth").write_text("import os\nimport\tos\n\n#x\n./here\nnowhere\n")
     (tmp_path / "here").mkdir()
     assert list(path_lines(tmp_path)) == [tmp_path / "here"]
+
+
+@pytest.mark.parametrize(("script", "cause"), [
+    ("exit 3", "exit code 3"), ("echo {}", "something else"), ("echo hello", "something else"),
+    ("echo '[1]'", "something else"), ("printf '\\377\\376'", "something else")])
+def test_a_program_that_is_no_interpreter_is_one_short_line(tmp_path: Path, script: str,
+                                                            cause: str) -> None:
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    with pytest.raises(InputError, match=cause) as caught:
+        find_environment(str(python))
+    assert len(caught.value.what) < 80
+    assert "--python" in str(caught.value.next_step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -237,3 +238,16 @@ def test_shipped_patchsets_are_found_by_name_and_as_the_readme_types_them(
 def test_every_shipped_patchset_loads() -> None:
     for name, path in shipped().items():
         assert load_patchset(str(path)).name == name
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device", "link"])
+def test_what_is_no_file_is_not_called_missing(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "p.yaml"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else "gone")
+    with pytest.raises(InputError, match="nowhere" if kind == "link" else "not a file"):
+        load_patchset(str(path))
