@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from patcher.arch import Target
@@ -133,35 +132,31 @@ def may_reject(data: bytes, target: Target) -> bool:
 
 def find(code: bytes) -> tuple[Hit, ...]:
     """Every marker in text whose comments were blanked, by line, each once per line."""
-    wanted: dict[int, set[Marker]] = {}
-    for literal, found in _by_literal().items():
-        position = code.find(literal)
-        while position >= 0:
-            start = code.rfind(b"\n", 0, position) + 1
-            wanted.setdefault(start, set()).update(found)
-            end = code.find(b"\n", position)
-            position = -1 if end < 0 else code.find(literal, end)
-    return tuple(_confirm(code, wanted))
+    present = [literal for literal in _by_literal() if literal in code]
+    if not present:
+        return ()
+    lines = code.split(b"\n")
+    telling = {line: _markers_on(line) for line in set(lines)
+               if any(literal in line for literal in present)}
+    return tuple([Hit(number, marker) for number, line in enumerate(lines, 1)
+                  if line in telling for marker in telling[line]])
 
 
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')
 _MESSAGE = re.compile(r"CUTE_INVALID_CONTROL_PATH|printf|assert|_ERROR|_THROW|CHECK|#\s*error")
 
 
-def _confirm(code: bytes, wanted: dict[int, set[Marker]]) -> Iterable[Hit]:
-    line, counted = 1, 0
-    for start in sorted(wanted):
-        line += code.count(b"\n", counted, start)
-        counted = start
-        end = code.find(b"\n", start)
-        text = code[start : end if end >= 0 else len(code)].decode("utf-8", "replace")
-        bare = _LITERAL.sub('""', text)
-        speaks = _MESSAGE.search(bare) is not None
-        for marker in sorted(wanted[start], key=lambda m: m.pattern.pattern):
-            # instructions stand in literals (asm), but so do messages about them
-            inside = marker.kind == "ptx" and not speaks
-            if marker.pattern.search(text if inside else bare):
-                yield Hit(line, marker)
+@lru_cache(maxsize=1 << 15)  # generated sources share most of their lines
+def _markers_on(line: bytes) -> tuple[Marker, ...]:
+    wanted = {marker for literal, found in _by_literal().items() if literal in line
+              for marker in found}
+    text = line.decode("utf-8", "replace")
+    bare = _LITERAL.sub('""', text)
+    speaks = _MESSAGE.search(bare) is not None
+    # instructions stand in literals (asm), but so do messages about them
+    return tuple([marker for marker in sorted(wanted, key=lambda m: m.pattern.pattern)
+                  if marker.pattern.search(
+                      text if marker.kind == "ptx" and not speaks else bare)])
 
 
 @cache

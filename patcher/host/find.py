@@ -50,10 +50,14 @@ def find_host_gates(path: str, data: bytes, known: Mapping[str, int] | None = No
     whole = Values(constants={**constants([data]), **(known or {})})
     whole.learn(all_tokens)
     members = {n: v for n, v in whole.single.items() if n.endswith("_") or re.match(r"m[A-Z]", n)}
+    telling = [*_triggers(), *(name.encode() for name in members)]
     gates: list[Gate] = []
     for function in functions:
         start = max(code.rfind(b";", 0, function.first), code.rfind(b"}", 0, function.first)) + 1
-        body = _plain(code[start : function.last], code.count(b"\n", 0, start) + 1)
+        text = code[start : function.last]
+        if not any(name in text for name in telling):
+            continue  # nothing in it can depend on the device
+        body = _plain(text, code.count(b"\n", 0, start) + 1)
         values = Values(dict(members), constants=whole.constants)
         values.learn(body)
         texts = [token.text for token in body]

@@ -37,6 +37,7 @@ class Openers:
 
     def __init__(self, patchsets: Iterable[Patchset], package: str) -> None:
         self._by_file: dict[str, list[Opener]] = {}
+        self._matched: dict[tuple[PythonGate, str], tuple[int, ...]] = {}
         for patchset in patchsets:
             for group in patchset.groups:
                 for opener in _operations(patchset, group, package):
@@ -45,7 +46,7 @@ class Openers:
     def of(self, gate: Gate, files: Files) -> Opener | None:
         """The first group that opens this gate."""
         for opener in self._by_file.get(gate.location.path, ()):
-            if _matches(opener.operation, gate, files):
+            if _matches(opener.operation, gate, files, self._matched):
                 return opener
         return None
 
@@ -60,7 +61,8 @@ def _operations(patchset: Patchset, group: Group, package: str) -> Iterator[Open
             yield Opener(patchset.name, group, operation)
 
 
-def _matches(operation: PythonGate | CudaGuard | Flag, gate: Gate, files: Files) -> bool:
+def _matches(operation: PythonGate | CudaGuard | Flag, gate: Gate, files: Files,
+             matched: dict[tuple[PythonGate, str], tuple[int, ...]]) -> bool:
     if isinstance(operation, CudaGuard):
         return gate.layer is Layer.PREPROCESSOR and normalise(gate.condition) == normalise(
             operation.condition
@@ -73,11 +75,14 @@ def _matches(operation: PythonGate | CudaGuard | Flag, gate: Gate, files: Files)
     from patcher.python.match import match_gates
     from patcher.python.model import GateSpec
 
-    spec = GateSpec(operation.gate, operation.within, operation.open, operation.close,
-                    operation.count)
     path = gate.location.path
-    found = match_gates(files.get(path).data, path, spec, None)
-    return any(gate.location.line <= match.line <= gate.location.end_line for match in found)
+    lines = matched.get((operation, path))
+    if lines is None:
+        spec = GateSpec(operation.gate, operation.within, operation.open, operation.close,
+                        operation.count)
+        found = match_gates(files.get(path).data, path, spec, None)
+        lines = matched[operation, path] = tuple(match.line for match in found)
+    return any(gate.location.line <= line <= gate.location.end_line for line in lines)
 
 
 def shipped_for(package: str) -> list[Patchset]:

@@ -53,11 +53,11 @@ class Judge:
         if not seen.state.open >> target.index & 1 or not seen.units & self.built:
             return False
         file = self.files.get(seen.path)
-        entry = file.directives.arms.get(seen.line)
+        lines = file.rejected_lines(target)
+        entry = file.directives.arms.get(seen.line) if lines else None
         if entry is None:
             return False
         arm = entry[1]
-        lines = file.rejected_lines(target)
         first = bisect_right(lines, arm.line)
         return first < len(lines) and lines[first] < arm.end_line
 
