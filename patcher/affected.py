@@ -173,6 +173,7 @@ def answer(installed: Installed, home: StateHome, journal: Journal, paths: Itera
         touched=subject.describe(frozenset(paths)),
         subject=subject,
         import_name=package.import_name,
+        code=package.locate(package.import_name),
         search_path=environment.site_packages if environment else (),
         aot_folders=installed.aot_folders,
         environs=surroundings.environs(survey),

@@ -28,14 +28,16 @@ class Question:
     """What is asked about: a group's share of one package.
 
     ``touched`` are the group's files and modules, ``subject`` the whole package.
-    ``search_path`` is where Python looks, in order, and ``import_name`` what it
-    looks for. ``environs`` are the variables of those who may run it, ``survey``
-    the environment's processes.
+    ``search_path`` is where Python looks, in order, ``import_name`` what it looks
+    for, and ``code`` where the package's own is (a source tree maps its paths).
+    ``environs`` are the variables of those who may run it, ``survey`` the
+    environment's processes.
     """
 
     touched: Touched
     subject: Subject
     import_name: str
+    code: Path
     search_path: tuple[Path, ...] = ()
     aot_folders: tuple[Path, ...] = ()
     environs: tuple[Mapping[str, str], ...] = ()
@@ -51,11 +53,11 @@ def effective(question: Question) -> Answer:
     return Answer(Effective.YES)
 
 
-def other_copy(search_path: Sequence[Path], import_name: str, root: Path) -> Path | None:
-    """A copy of the package that Python finds before the one in ``root``."""
-    home = os.path.realpath(root)
+def other_copy(search_path: Sequence[Path], import_name: str, code: Path) -> Path | None:
+    """A copy of the package that Python finds before the one whose folder is ``code``."""
+    own = os.path.realpath(code)
     for folder in search_path:
-        if os.path.realpath(folder) == home:
+        if os.path.realpath(folder / import_name) == own:
             return None
         for candidate in (folder / import_name / "__init__.py", folder / f"{import_name}.py"):
             if candidate.is_file():
@@ -76,7 +78,7 @@ def still_old(survey: Survey, files: Iterable[Path]) -> tuple[Running, ...]:
 
 
 def _other_copy(question: Question) -> Answer | None:
-    found = other_copy(question.search_path, question.import_name, Path(question.touched.root))
+    found = other_copy(question.search_path, question.import_name, question.code)
     return Answer(Effective.NO, f"Python finds {found} first") if found else None
 
 

@@ -50,7 +50,8 @@ class Settings:
                 click.echo(text, nl=not text.endswith("\n"))
             return
         with output_errors(self.output):
-            Path(self.output).write_text(text if text.endswith("\n") else text + "\n", "utf-8")
+            whole = text if text.endswith("\n") else text + "\n"
+            Path(self.output).write_bytes(whole.encode("utf-8", "surrogateescape"))
 
 
 def split_list(_ctx: click.Context, _param: click.Parameter, value: Any) -> tuple[str, ...]:

@@ -26,6 +26,9 @@ _MAX_HEAD = 4_000  # bytes of a parameter list
 _DIGIT_MARK = re.compile(rb"[0-9a-fA-F]\Z")
 
 
+_ASCII = bytes(code if code < 128 else ord("x") for code in range(256))
+
+
 def is_python(path: str) -> bool:
     return path.endswith((".py", ".pyi"))
 
@@ -49,12 +52,13 @@ def without_code(path: str, data: bytes) -> list[Span]:
 
 def _python_comments(data: bytes) -> Iterator[Span]:
     starts = _line_starts(data)
+    text = data.translate(_ASCII).decode()  # a comment in any encoding, at its place in bytes
     try:
-        for token in tokenize.tokenize(io.BytesIO(data).readline):
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:
                 row, column = token.start
-                start = starts[row - 1] + len(token.line[:column].encode())
-                yield Span(start, start + len(token.string.encode()))
+                start = starts[row - 1] + column
+                yield Span(start, start + len(token.string))
     except (tokenize.TokenError, SyntaxError, IndexError):
         return
 

@@ -31,8 +31,9 @@ def ask(workspace: Workspace) -> Callable[..., Question]:
     with ModuleLocks(1) as locks:
         reconcile(about, frozenset({DEEP}), workspace.environ, locks)
     touched = replace(about.describe(frozenset({DEEP})), compiled=frozenset({"toy"}))
-    question = Question(touched, about, "flashinfer", (workspace.site,),
-                        (workspace.site / "flashinfer/data/aot",), (workspace.environ,))
+    question = Question(touched, about, "flashinfer", workspace.site / "flashinfer",
+                        (workspace.site,), (workspace.site / "flashinfer/data/aot",),
+                        (workspace.environ,))
     return lambda **changes: replace(question, **changes)
 
 

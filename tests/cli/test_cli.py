@@ -15,6 +15,7 @@ import pytest
 from patcher import __version__, cli, commands
 from patcher.commands import VERBS, Verb
 from patcher.errors import Conflict, Exit, InputError, SchemaError
+from tests.conftest import REPOSITORY
 
 HEAVY = ("libcst", "yaml", "git", "rich", "packaging", "pcpp", "platformdirs", "asyncio")
 
@@ -154,6 +155,36 @@ def test_streams_that_are_closed(tmp_path: Path, line: str, code: int, buffered:
         done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False,
                               env={**os.environ, "PYTHONUNBUFFERED": buffered})
         assert (done.returncode, done.stderr) == (code, ""), script
+
+
+@pytest.mark.parametrize("encoding", ["utf-8:strict", "ascii:strict", "latin-1:strict"])
+@pytest.mark.parametrize("output", ["", "-o out.diff"])
+def test_a_diff_keeps_the_bytes_of_the_file(tmp_path: Path, encoding: str, output: str) -> None:
+    """Whatever the locale: a byte that is no UTF-8 goes out as it stands in the file."""
+    (tmp_path / "site/mini").mkdir(parents=True)
+    (tmp_path / "site/mini/__init__.py").write_bytes(b"# \xff caf\xc3\xa9\nA = 1\n")
+    (tmp_path / "p.yaml").write_text("""\
+sm-patch: 1
+name: p
+summary: s
+package: mini
+groups:
+  - id: g
+    summary: s
+    default: true
+    patches:
+      - id: a
+        affects: all
+        reason: a test
+        text: {file: mini/__init__.py, find: "A = 1", replace: "A = 2"}
+""")
+    done = subprocess.run(
+        [sys.executable, "-m", "patcher", "diff", "p.yaml", "--root", "site", *output.split()],
+        cwd=tmp_path, capture_output=True, check=False,
+        env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONPATH": str(REPOSITORY)})
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "out.diff").read_bytes() if output else done.stdout
+    assert b"\n # \xff caf\xc3\xa9\n-A = 1\n+A = 2\n" in text
 
 
 @pytest.mark.parametrize("buffered", ["", "1"])

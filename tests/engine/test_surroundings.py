@@ -83,6 +83,26 @@ def test_an_editable_project_is_patched_where_it_is(run: Run, tmp_path: Path, uv
     assert snapshot(project) == before
 
 
+def test_an_editable_project_with_a_src_folder_is_no_other_copy(run: Run, tmp_path: Path, uv: Uv,
+                                                                project: Path) -> None:
+    """What Python finds in src/ is the very file that was patched."""
+    (project / "src").mkdir()
+    (project / "tiny/data").unlink()
+    (project / "tiny").rename(project / "src/tiny")
+    backend = (project / "backend.py").read_text().replace('[0] + "\\n"', '[0] + "/src\\n"')
+    (project / "backend.py").write_text(backend)
+    uv("venv", "--python", sys.executable, tmp_path / "a")
+    uv("pip", "install", "--python", tmp_path / "a", "--editable", project)
+    where = subprocess.run([tmp_path / "a/bin/python", "-c", "import tiny; print(tiny.__file__)"],
+                           capture_output=True, text=True, check=True).stdout.strip()
+    assert where == str(project / "src/tiny/__init__.py")
+    code, out, _ = run("apply", document(tmp_path))
+    assert code == 0
+    assert "[9, 10, 12]" in (project / "src/tiny/gate.py").read_text()
+    assert "effective: yes" in out
+    assert run("status", "--check")[0] == 0
+
+
 def test_a_source_tree_is_a_root_of_its_own(run: Run, tmp_path: Path, project: Path,
                                             capsys: pytest.CaptureFixture[str]) -> None:
     from patcher.cli import main

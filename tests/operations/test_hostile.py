@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from patcher.arch import ArchSet, Capability
+from patcher.edits import apply_edits
 from patcher.operations.base import Outcome
 from patcher.operations.registry import find
 from patcher.patchset.schema import Count, CudaGuard, Flag, Operation, RelativePath, Text
@@ -48,6 +49,21 @@ def test_it_answers_soon_and_plainly(tmp_path: Path, operation: Operation, conte
     assert isinstance(found.outcome, Outcome)
     assert "\n" not in found.reason
     assert len(found.reason) < 600
+
+
+@pytest.mark.parametrize("comment", [
+    b"caf\xe9", b"\xff\xfe", b"\xed\xa0\x80", b"-*- coding: rot13 -*-", b"-*- coding: no -*-",
+    "caf\u00e9 \u4e2d".encode(), b"\x0c", b"\x1a"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_bytes_of_any_encoding_are_kept_in_place(tmp_path: Path, comment: bytes,
+                                                 end: bytes) -> None:
+    """The anchor in the comment is no code, wherever the bytes before it put it."""
+    lines = [b"A = 1", b"B = 2  # " + comment + b" B = 2", b"C = 3  # " + comment]
+    (tmp_path / PYTHON).write_bytes(end.join(lines))
+    found = find(Text(file=PYTHON, find="B = 2", replace="B = 22"), FolderTree(tmp_path))
+    assert found.outcome is Outcome.APPLICABLE, found.reason
+    changed = apply_edits(end.join(lines), found.edits[PYTHON])
+    assert changed == end.join([lines[0], b"B = 22" + lines[1][5:], lines[2]])
 
 
 def test_a_long_anchor_is_refused_in_time(tmp_path: Path) -> None:
