@@ -8,9 +8,10 @@ from typing import Any
 
 from patcher.commands.planning import Planner, requests
 from patcher.engine.codec import to_json
+from patcher.errors import Refused
 from patcher.journal import Journal
 from patcher.patchset.load import is_patchset
-from patcher.plan import Request
+from patcher.plan import Plan, Request
 from patcher.verify.proof import Options, prove, prove_package
 from patcher.verify.remember import keep, key, package_digest, recall
 from patcher.verify.result import as_row
@@ -37,7 +38,9 @@ class Asked:
         if (known := recall(store, place)) is not None:
             return known
         if wanted:
-            results = prove(self.planner.plan(wanted), self.planner, self.options, outside)
+            plan = self.planner.plan(wanted)
+            _refuse(plan)
+            results = prove(plan, self.planner, self.options, outside)
         else:
             results = []
             for name in names:
@@ -74,3 +77,11 @@ def _packages(wanted: Sequence[Request]) -> set[str]:
             chosen = not request.groups or group.id in request.groups
             found |= {request.patchset.package_of(group, p) for p in patches if chosen}
     return found
+
+
+def _refuse(plan: Plan) -> None:
+    """What would not be applied cannot be proved."""
+    for group in plan.refused:
+        raise Refused(f"group {group.id} would not be applied here: {group.outcome.value}: "
+                      f"{group.reason}", next_step="sm-patch diff shows why; name others with "
+                      "--group")

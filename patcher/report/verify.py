@@ -48,7 +48,8 @@ def _change(row: Row) -> str:
     if after is None or not after["kernels"]:
         return "no kernels" if after and not after["error"] else "not compiled"
     known = before if before and before["kernels"] else after
-    parts = [f"{after['kernels']} kernels", _hollow(known, after)]
+    count = after["kernels"]
+    parts = [f"{count} kernel{'s' * (count != 1)}", _hollow(known, after)]
     for mnemonic in COUNTED:
         old, new = (side["kernels_with"].get(mnemonic, 0) for side in (known, after))
         if old != new:

@@ -18,7 +18,7 @@ from pathlib import Path
 from patcher.verify.commands import Steps
 from patcher.verify.execute import Outcome, run_tool, scratch
 from patcher.verify.kernels import Code, read_kernels
-from patcher.verify.ptx import line_of, parse_ptx
+from patcher.verify.ptx import ROOT, line_of, parse_ptx
 from patcher.verify.resources import Resources, read_resources
 
 # kept out of line, an emptied function can be seen; unoptimised code is smaller so, too
@@ -148,7 +148,7 @@ class _Work:
         if found := _PTXAS.search(output):
             place = line_of(ptx, int(found[1])) if found[1] else ""
             return f"{place}: ptxas: {found[2]}" if place else f"ptxas: {found[2]}"
-        first = _FIRST_ERROR.search(output)
+        first = _FIRST_ERROR.search(output.replace(ROOT, ""))
         return first[0].strip() if first else f"{tool} failed with exit code {outcome.code}"
 
 

@@ -68,7 +68,8 @@ def summarise(module: Module) -> dict[str, Summary]:
     return found
 
 
-def _summary(function: Function, known: Mapping[str, Summary], shared: frozenset[str]) -> Summary:
+def _summary(function: Function, known: Mapping[str, Summary],
+             shared: Mapping[str, int]) -> Summary:
     effects = 0
     writes: set[int] = set()
     roots = _Roots(function, known, shared)
@@ -128,7 +129,7 @@ class _Roots:
     """Where the addresses in a function's registers come from, solved on first use."""
 
     def __init__(self, function: Function, known: Mapping[str, Summary],
-                 shared: frozenset[str]) -> None:
+                 shared: Mapping[str, int]) -> None:
         self._function = function
         self._shared = shared
         self._known = known

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from patcher.verify.effects import Summary, summarise
 from patcher.verify.ptx import Function, Module
 
-_WORD = re.compile(r"[\w$]+")
+_NAME = re.compile(r"(?<![\w%$])[A-Za-z_$][\w$]*")
 _NOTHING = ("ret", "ld.param", "mov", "cvta", "st.param", "bra", "call")
 
 
@@ -24,7 +24,7 @@ class Kernel:
     to the source line, ``externs`` functions without a body to the number of
     calls. ``empty`` and ``active`` are the hashes of reached functions that do
     nothing at all, and of those that do something. ``dies``: every way through
-    it ends in a trap.
+    it ends in a trap. ``shared`` is the static shared memory that it uses, in bytes.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Kernel:
     empty: frozenset[str]
     active: frozenset[str]
     dies: bool
+    shared: int
 
     @property
     def statements(self) -> int:
@@ -69,6 +70,7 @@ class _Own:
     opcodes: Mapping[str, int]
     texts: Mapping[str, str]
     calls: Mapping[str, int]
+    shared: frozenset[str]
 
 
 def short_hash(name: str) -> str:
@@ -93,15 +95,18 @@ def _own(function: Function, module: Module) -> _Own:
     opcodes: Counter[str] = Counter()
     calls: Counter[str] = Counter()
     texts: dict[str, str] = {}
+    shared: set[str] = set()
     for s in function.statements:
         opcodes[s.opcode] += 1
         if callee := s.callee:
             calls[callee] += 1
-        elif s.opcode.startswith("mov") and module.texts:
-            for word in _WORD.findall(s.operands):
-                if word in module.texts:
-                    texts.setdefault(module.texts[word], module.where(s.place))
-    return _Own(opcodes, texts, calls)
+            continue
+        for word in _NAME.findall(s.operands):
+            if word in module.shared:
+                shared.add(word)
+            elif word in module.texts:
+                texts.setdefault(module.texts[word], module.where(s.place))
+    return _Own(opcodes, texts, calls, frozenset(shared))
 
 
 def _kernel(entry: Function, module: Module, own: Mapping[str, _Own], summary: Summary,
@@ -109,11 +114,13 @@ def _kernel(entry: Function, module: Module, own: Mapping[str, _Own], summary: S
     opcodes: Counter[str] = Counter()
     externs: Counter[str] = Counter()
     texts: dict[str, str] = {}
+    shared: set[str] = set()
     seen, todo = {entry.name}, [entry.name]
     while todo:
         mine = own[todo.pop()]
         opcodes.update(mine.opcodes)
         texts.update(mine.texts)
+        shared |= mine.shared
         for callee, count in mine.calls.items():
             if callee not in own:
                 externs[callee] += count
@@ -124,4 +131,5 @@ def _kernel(entry: Function, module: Module, own: Mapping[str, _Own], summary: S
     return Kernel(
         entry.name, module.where(entry.place), summary.effects, opcodes, texts, externs,
         frozenset(idle[name] for name in seen if name in idle),
-        frozenset(doing[name] for name in seen if name in doing), summary.dies)
+        frozenset(doing[name] for name in seen if name in doing), summary.dies,
+        sum(module.shared[name] for name in shared))

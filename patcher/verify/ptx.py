@@ -16,7 +16,7 @@ _FUNCTION = re.compile(
     r"[^\n]*$", re.M)
 _BODY = re.compile(r"^\{$(.*)^\}$", re.M | re.S)  # greedy: inline asm has such braces too
 _STRING = re.compile(r"^\.global [^\n]*?\.b8 ([\w$]+)\[\d+\] = \{([\d, ]+)\};", re.M)
-_SHARED = re.compile(r"^\s*(?:\.\w+ )*\.shared [^\n;\[]*?([\w$]+)(?:\[\d*\])?;", re.M)
+_SHARED = re.compile(r"^\s*(?:\.\w+ )*\.shared [^\n;\[]*?([\w$]+)(?:\[(\d*)\])?;", re.M)
 _FILE = re.compile(r'^\s*\.file\s+(\d+) "([^"\n]+)"', re.M)
 _COMMENT = re.compile(r"//[^\n]*")
 _LOC = re.compile(r"^[ \t]*\.loc\s+(\d+) (\d+)[^\n]*", re.M)
@@ -76,7 +76,7 @@ class Module:
 
     functions: Mapping[str, Function]
     texts: Mapping[str, str]  # constants that hold text, by name
-    shared: frozenset[str]  # names of variables in shared memory
+    shared: Mapping[str, int]  # variables in shared memory, and their bytes
     files: Mapping[int, str]
 
     def where(self, place: Place) -> str:
@@ -102,7 +102,8 @@ def parse_ptx(text: str) -> Module:
             functions[name] = _function(name, head[1] == "entry", body[1])
     constants = {name: _decode(data) for name, data in _STRING.findall(text)}
     files = {int(number): path for number, path in _FILE.findall(text)}
-    return Module(functions, constants, frozenset(_SHARED.findall(text)), files)
+    shared = {name: int(size or 0) for name, size in _SHARED.findall(text)}
+    return Module(functions, constants, shared, files)
 
 
 def line_of(text: str, number: int) -> str:

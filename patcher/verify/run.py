@@ -163,7 +163,7 @@ class _Unit:
         earlier = old.code if old and this.changed else None
         new = self._side(this.new, "", references, earlier)
         assert new is not None
-        if self.goals.full or new.error or _is_in_doubt(new):
+        if self.goals.full or new.error or _is_in_doubt(new, this.target):
             new = self._build(this, new, references, earlier, passes)
         verdict = Verdict.FAILED if new.error else unit_verdict(new.kernels)
         reasons = (Reason(new.error),) if new.error else reasons_of(new.kernels)
@@ -246,12 +246,14 @@ class _Unit:
         return (Reason(f"needs an a or f target: the same unit is real on {', '.join(real)}"),)
 
 
-def _is_in_doubt(side: Side) -> bool:
-    """Hollow for a reason that optimised code may refute, or that ptxas has to confirm."""
-    return any(_in_doubt(kernel, side.code) for kernel in side.kernels)
+def _is_in_doubt(side: Side, target: Target) -> bool:
+    """True for what optimised code may refute, or what ptxas has to confirm."""
+    limit = shared_memory_limit(target)
+    large = limit is not None and any(k.shared > limit for k in side.code.kernels.values())
+    return large or any(_may_be_real(kernel, side.code) for kernel in side.kernels)
 
 
-def _in_doubt(verdict: KernelVerdict, code: Code) -> bool:
+def _may_be_real(verdict: KernelVerdict, code: Code) -> bool:
     kernel = code.kernels.get(verdict.name)
     if verdict.verdict is not Verdict.HOLLOW or kernel is None:
         return False

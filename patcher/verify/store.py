@@ -28,7 +28,7 @@ class Store:
         if folder is None:
             from platformdirs import user_cache_path
 
-            folder = user_cache_path("sm-patch") / "verify-2"
+            folder = user_cache_path("sm-patch") / "verify-3"
         self._folder = folder
 
     def get(self, key: str) -> Any | None:
@@ -79,6 +79,7 @@ def encode(compiled: Compiled) -> dict[str, object]:
         "names": dict(compiled.code.names),
         "kernels": [
             {"name": k.name, "where": k.where, "effects": k.effects, "dies": k.dies,
+             "shared": k.shared,
              "opcodes": dict(k.opcodes), "texts": dict(k.texts), "externs": dict(k.externs),
              "empty": sorted(number[h] for h in k.empty),
              "active": sorted(number[h] for h in k.active)}
@@ -94,7 +95,8 @@ def decode(key: str, data: Mapping[str, Any]) -> Compiled:
         row["name"]: Kernel(
             row["name"], row["where"], row["effects"], row["opcodes"], row["texts"],
             row["externs"], frozenset(hashes[n] for n in row["empty"]),
-            frozenset(hashes[n] for n in row["active"]), row["dies"])
+            frozenset(hashes[n] for n in row["active"]), row["dies"],
+            row["shared"])
         for row in data["kernels"]
     }
     return Compiled(key, Code(kernels, data["names"]), data["error"], True,

@@ -68,7 +68,7 @@ def test_batches_say_the_same_as_single_runs(assembler: Assembler, tmp_path: Pat
 
 @pytest.mark.parametrize("path", ["/nonexistent/ptxas", "/bin/true"])
 def test_what_is_no_assembler_is_refused(path: str) -> None:
-    with pytest.raises(ToolFailed, match="ptxas|cannot run"):
+    with pytest.raises(ToolFailed, match=r"ptxas|cannot run"):
         find_assembler(Path(path))
 
 
