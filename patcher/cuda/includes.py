@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os.path
 import posixpath
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from patcher.tree import Tree
@@ -26,11 +27,19 @@ class Folders:
         self._tree = tree
         self._names: dict[str, frozenset[str]] = {}
 
-    def holds(self, folder: str, name: str) -> bool:
+    @property
+    def listed(self) -> Mapping[str, frozenset[str]]:
+        """Every folder that was asked about, with its names."""
+        return self._names
+
+    def names(self, folder: str) -> frozenset[str]:
         names = self._names.get(folder)
         if names is None:
             names = self._names[folder] = self._tree.names(folder)
-        return name in names
+        return names
+
+    def holds(self, folder: str, name: str) -> bool:
+        return name in self.names(folder)
 
 
 class SearchPath:

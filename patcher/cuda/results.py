@@ -1,15 +1,16 @@
 """A unit's report kept on disk, good as long as everything it was made from is the same:
-the bytes of each file, and where each include was found or not found."""
+the bytes of each file, and the names in each folder where a header was looked for."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 from patcher.cuda.files import Files
-from patcher.cuda.includes import Found, Lookup, SearchPath
+from patcher.cuda.includes import Folders
 from patcher.cuda.model import ArmKey, ArmState, Missing, TranslationUnit, UnitReport
 from patcher.cuda.predefined import ToolkitMacros
-from patcher.cuda.record import Record
 from patcher.cuda.store import Store, key_of
 
 
@@ -28,10 +29,17 @@ class _Words:
 
 
 class Results:
-    """Reports of one tree and toolkit in a store."""
+    """Reports of one tree and toolkit in a store.
 
-    def __init__(self, store: Store, root: str, toolkit: ToolkitMacros) -> None:
+    The folders are those that the walker has listed so far, for all units together: a unit
+    alone has looked into fewer, so that a name that comes or goes forgets too much, at most.
+    """
+
+    def __init__(self, store: Store, root: str, toolkit: ToolkitMacros, folders: Folders) -> None:
         self._store = store
+        self._folders = folders
+        self._listing = (0, "")  # folders in it, and its key
+        self._listings: dict[str, bool] = {}  # key -> whether it still holds
         self._made_from = (root, toolkit)
         self._states: dict[tuple[Any, ...], ArmState] = {}
         self._words: dict[str, str] = {}
@@ -43,20 +51,32 @@ class Results:
             "include", "system", "defines", "forced", "std")]
         return key_of("unit", self._made_from, unit.path, parts, open_macros)
 
-    def find(self, unit: TranslationUnit, files: Files, search: SearchPath) -> UnitReport | None:
+    def find(self, unit: TranslationUnit, files: Files) -> UnitReport | None:
         """The report, when nothing it depends on has changed."""
         entry = self._store.get(self._key(unit))
         if entry is None:
             return None
         words = [self._words.setdefault(word, word) for word in entry["words"]]
-        if any(files.digest(words[path]) != digest for path, digest in entry["files"]):
+        if _sum([words[path] for path in entry["files"]], files) != entry["sum"]:
             return None
-        for beside, include, after, path, folder in entry["lookups"]:
-            following = None if after < 0 else words[after]
-            found = search.find((words[beside], words[include], following))
-            if found != (None if path < 0 else (words[path], words[folder])):
-                return None
-        return self._unpack(unit, entry, words)
+        return self._unpack(unit, entry, words) if self._holds(entry["listing"]) else None
+
+    def _holds(self, name: str) -> bool:
+        """Whether every folder of a listing has the names it had."""
+        if name not in self._listings:
+            listing = self._store.get(name)
+            self._listings[name] = listing is not None and all(
+                _names_of(self._folders.names(folder)) == names
+                for folder, names in listing.items())
+        return self._listings[name]
+
+    def _keep_listing(self) -> str:
+        listed = self._folders.listed
+        if self._listing[0] != len(listed):
+            listing = {folder: _names_of(names) for folder, names in sorted(listed.items())}
+            self._listing = len(listed), key_of("listing", listing)
+            self._store.put(self._listing[1], listing)
+        return self._listing[1]
 
     def _unpack(self, unit: TranslationUnit, entry: dict[str, Any], words: list[str]) -> UnitReport:
         states = []
@@ -74,16 +94,14 @@ class Results:
         includes = {words[path]: tuple([words[n] for n in below])
                     for path, below in entry["includes"]}
         return UnitReport(
-            unit, arms, frozenset([words[path] for path, _ in entry["files"]]),
+            unit, arms, frozenset([words[path] for path in entry["files"]]),
             tuple([Missing(*fields) for fields in entry["missing"]]), tuple(entry["warnings"]),
             includes)
 
-    def keep(self, report: UnitReport, root: Record, files: Files) -> None:
-        """Keep a report, with the records that say what it was made from."""
+    def keep(self, report: UnitReport, files: Files) -> None:
+        """Keep a report, with what says whether it still holds."""
         words = _Words()
-        lookups: dict[tuple[Lookup, Found | None], None] = {}
-        for record in root.below():
-            lookups.update(dict.fromkeys(record.lookups))
+        paths = sorted(report.files)
         states: dict[ArmState, int] = {}
         groups: dict[tuple[int, ...], int] = {}
         arms: dict[int, list[tuple[int, int]]] = {}
@@ -92,9 +110,8 @@ class Results:
             arms.setdefault(words.add(path), []).append(
                 (line, groups.setdefault(numbers, len(groups))))
         entry = {
-            "files": [(words.add(path), files.digest(path)) for path in sorted(report.files)],
-            "lookups": [(*_lookup(lookup, words), *_found(found, words))
-                        for lookup, found in lookups],
+            "files": [words.add(path) for path in paths], "sum": _sum(paths, files),
+            "listing": self._keep_listing(),
             "states": [(s.open, s.closed, s.unreached, s.unknown, s.decided_by) for s in states],
             "groups": list(groups), "arms": list(arms.items()),
             "includes": [(words.add(path), [words.add(p) for p in below])
@@ -105,10 +122,12 @@ class Results:
         self._store.put(self._key(report.unit), entry | {"words": words.table})
 
 
-def _lookup(lookup: Lookup, words: _Words) -> tuple[int, int, int]:
-    beside, include, after = lookup
-    return words.add(beside), words.add(include), -1 if after is None else words.add(after)
+def _sum(paths: Iterable[str], files: Files) -> str:
+    """Names the content of files together."""
+    return hashlib.blake2b("".join([files.digest(path) for path in paths]).encode(),
+                           digest_size=20).hexdigest()
 
 
-def _found(found: Found | None, words: _Words) -> tuple[int, int]:
-    return (-1, -1) if found is None else (words.add(found.path), words.add(found.folder))
+def _names_of(names: frozenset[str]) -> str:
+    return hashlib.blake2b("\0".join(sorted(names)).encode("utf-8", "surrogateescape"),
+                           digest_size=20).hexdigest()

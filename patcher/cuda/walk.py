@@ -49,7 +49,8 @@ class Walker:
         self._base_walker: Walker | None = None
         self._changed: frozenset[str] = frozenset()
         self._store = store
-        self._results = store and Results(store, str(tree.root), self._toolkit)
+        self._results = store and Results(store, str(tree.root), self._toolkit,
+                                           self._folders)
 
     def on(self, tree: ChangedTree) -> Walker:
         """A walker for this walker's tree after some changes, which shares what these leave alone.
@@ -76,17 +77,16 @@ class Walker:
         if unit.content is not None:
             files.add(unit.path, unit.content)
         with deep_recursion(), _collector_at_rest():
-            search = self._search(configuration)
             if self._results and not every:
-                kept = self._results.find(unit, files, search)
+                kept = self._results.find(unit, files)
                 if kept is not None:
                     return kept
             root = self._round(unit, files, frozenset())
-            if any(record.missing for record in root.below()):
+            if root.lost:
                 root = self._settle(unit, files, root)
             report = self._reporter.report(unit, root, every=every)
             if self._results and not every:
-                self._results.keep(report, root, files)
+                self._results.keep(report, files)
             return report
 
     def _settle(self, unit: TranslationUnit, files: Files, root: Record) -> Record:
