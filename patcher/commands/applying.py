@@ -15,6 +15,7 @@ from patcher.changes import Move
 from patcher.commands.changing import Aftermath, Changing
 from patcher.commands.options import Settings
 from patcher.commands.planning import Planner, requests
+from patcher.commands.proven import notes as proven_notes
 from patcher.engine.asked import kept_aside, request_of
 from patcher.engine.request import GroupName, Refusal, Staged
 from patcher.engine.view import PackageView
@@ -103,11 +104,12 @@ class Application:
                 rows, text = [replace(row, after=row.before) for row in rows], ""
             else:
                 self._preflight(planner, _without_refused(plan))
+            said = [*planner.notes, *proven_notes(plan, planner)]
             after = Aftermath({}, (), ())
             if not (options.check or stopped):
                 after = self._write(session, plan, staged, rows)
             changed = bool(staged.steps) and not stopped
-            self._report(plan, rows, text, after, changed, planner.notes)
+            self._report(plan, rows, text, after, changed, said)
         if plan.refused:
             return Exit.REFUSED
         return Exit.CHECK_FAILED if options.check and changed else Exit.DONE

@@ -41,14 +41,16 @@ def command(settings: Settings) -> Exit:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What a group would do here: an outcome, and the package it was looked at in."""
+    """What a group would do here: an outcome, and what the compiler made of the very bytes."""
 
     outcome: str
     reason: str
+    proven: str = ""
 
 
 def _fits(patchset: Patchset, planner: Planner) -> dict[str, Fit]:
     """Each group's outcome; without the law, which only apply and diff have to ask."""
+    from patcher.commands.proven import proven
     from patcher.errors import PatcherError
     from patcher.plan import Request, plan
 
@@ -60,7 +62,8 @@ def _fits(patchset: Patchset, planner: Planner) -> dict[str, Fit]:
             fits[group.id] = Fit("absent", str(error))
             continue
         (planned,) = (g for g in made.patchsets[0].groups if g.id == group.id)
-        fits[group.id] = Fit(planned.outcome.value, planned.reason)
+        fits[group.id] = Fit(planned.outcome.value, planned.reason,
+                             proven(patchset, planned, made, planner))
     return fits
 
 
@@ -79,7 +82,8 @@ def _group(patchset: Patchset, group: Group, fit: Fit) -> dict[str, Any]:
             "default": group.id in patchset.default_groups, "risk": group.risk.value,
             "warning": group.warning, "needs": list(group.needs), "versions": group.versions,
             "fixed_in": group.fixed_in, "references": list(group.references),
-            "proof": group.proof, "outcome": fit.outcome, "reason": fit.reason}
+            "proof": group.proof, "proven": fit.proven, "outcome": fit.outcome,
+            "reason": fit.reason}
 
 
 def _lines(rows: list[tuple[Patchset, dict[str, Fit]]]) -> Iterator[str]:
@@ -91,6 +95,7 @@ def _lines(rows: list[tuple[Patchset, dict[str, Fit]]]) -> Iterator[str]:
             yield f"    {group.summary}"
             for name, text in (("versions", group.versions), ("fixed in", group.fixed_in),
                                ("needs", "; ".join(group.needs)), ("warning", group.warning),
-                               ("proof", group.proof), ("see", ", ".join(group.references))):
+                               ("proof", group.proof), ("proven", fits[group.id].proven),
+                               ("see", ", ".join(group.references))):
                 if text:
                     yield f"    {name}: {text}"

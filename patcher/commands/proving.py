@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from patcher.commands.planning import Planner, requests
 from patcher.engine.codec import to_json
-from patcher.errors import Refused
+from patcher.errors import Refused, UsageError
 from patcher.journal import Journal
 from patcher.patchset.load import is_patchset
 from patcher.plan import Plan, Request
+from patcher.preview import package_changes
+from patcher.tree import ChangedTree
 from patcher.verify.proof import Options, prove, prove_package
 from patcher.verify.remember import keep, key, package_digest, recall
 from patcher.verify.result import as_row
+from patcher.verify.shipped import proofs_of, write_proofs
 from patcher.verify.store import Store
 from patcher.verify.tools import find_tools
 
@@ -50,6 +54,30 @@ class Asked:
         if all(result.lasting for result in results):
             keep(store, place, rows, outside)
         return rows
+
+    def write_proofs(self, names: Sequence[str], groups: Sequence[str], path: Path) -> int:
+        """Write what ``answer`` proves of one patchset, and count it.
+
+        Raises UsageError when there is not exactly one patchset of one package.
+        """
+        wanted = requests(names, groups) if all(map(is_patchset, names)) else []
+        if len(wanted) != 1 or len(_packages(wanted)) != 1:
+            raise UsageError("a proof is of one patchset and one package",
+                             next_step="name one patchset, and groups with --group")
+        rows = self.answer(names, groups)
+        plan = self.planner.plan(wanted)
+        subject = self.planner(plan.packages[0])
+        changes = package_changes(plan, self.planner).get(subject.package.name, ())
+        chosen = [group.id for group in plan.patchsets[0].groups if group.selected]
+        tools = find_tools(self.planner.toolkit, ())
+        found = proofs_of(
+            rows, ChangedTree(subject.package.tree, changes),
+            sorted({change.path for change in changes}), chosen,
+            package=f"{subject.package.name} {subject.package.version}",
+            effort="quick" if self.options.quick else "full", cuda=self.planner.toolkit.tool,
+            compilers=tools.compilers.identity)
+        write_proofs(path, found)
+        return len(found)
 
     def _place(self, names: Sequence[str], wanted: Sequence[Request]) -> str:
         """The key of the answer: everything that is known before any work is done."""

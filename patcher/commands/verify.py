@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from patcher.commands.options import Settings, common
@@ -45,7 +47,11 @@ def command(settings: Settings, names: tuple[str, ...], effort: str, executor: s
     with progress("compiling") as shown:
         options = Options(effort == "quick", tuple(map(target, settings.reference)), units,
                           executor, scheduler, settings.jobs, shown)
-        rows = Asked(planner, home.journal(), options).answer(names, settings.group)
+        asked = Asked(planner, home.journal(), options)
+        rows = asked.answer(names, settings.group)
+        if write_proof:
+            count = asked.write_proofs(names, settings.group, Path(write_proof))
+            planner.notes.append(f"{count} proofs are in {write_proof}")
     for note in dict.fromkeys(planner.notes):
         click.echo(note, err=True)
     if settings.format == "json":

@@ -16,7 +16,7 @@ from patcher.verify.ptx import ROOT
 
 _ROOT = ROOT.rstrip("/").encode()  # texts compare and cache by content, wherever they lie
 _SECONDS = 600
-_MARKER = re.compile(rb'^# 1 "(/(?!package/)[^"\n]+[^/"\n])"', re.M)
+_MARKER = re.compile(rb'^# 1 "(/[^"\n]+[^/"\n])"', re.M)
 _MISSING = re.compile(r"fatal error: ([^\s:]+): No such file")
 
 
@@ -35,6 +35,7 @@ class Workshop:
         self._root = root
         self._nvcc = nvcc
         self.outside: set[str] = set()  # files that are not the package's, read so far
+        self.inside: dict[str, set[str]] = {}  # per unit the package's, read so far
 
     def place(self, unit: TranslationUnit) -> None:
         """Write a generated unit; call it before several threads preprocess it."""
@@ -48,24 +49,27 @@ class Workshop:
         """The device pass's text for one target."""
         command = preprocess_command(self._nvcc, target, self._flags(unit),
                                      self._root / unit.path)
-        return self._run(command)
+        return self._run(command, unit.path)
 
     def preprocess_host(self, unit: TranslationUnit, target: Target) -> Preprocessed:
         """The host pass's text when one target is built; raises ToolFailed without that pass."""
         command = host_command(self._nvcc, target, self._flags(unit), self._root / unit.path)
-        return self._run(command)
+        return self._run(command, unit.path)
 
     def _flags(self, unit: TranslationUnit) -> tuple[str, ...]:
         """The unit's flags with the package's folders moved into the shadow."""
         return front_flags(self._placed(unit.configuration))
 
-    def _run(self, command: list[str]) -> Preprocessed:
+    def _run(self, command: list[str], unit: str) -> Preprocessed:
         with scratch() as folder:
             run = run_tool(command, folder, _SECONDS)
         if run.problem or run.code:
             return Preprocessed(b"", run.problem or self._explain(run))
         text = run.output.replace(str(self._root).encode(), _ROOT)
-        self.outside |= {name.decode("utf-8", "surrogateescape") for name in _MARKER.findall(text)}
+        names = {name.decode("utf-8", "surrogateescape") for name in _MARKER.findall(text)}
+        mine = {name for name in names if name.startswith(ROOT)}
+        self.outside |= names - mine
+        self.inside.setdefault(unit, set()).update(name.removeprefix(ROOT) for name in mine)
         return Preprocessed(text)
 
     def _explain(self, run: Outcome) -> str:

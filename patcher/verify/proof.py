@@ -139,7 +139,8 @@ class _Work:
         ) as farm:
             shops = self._shops(folder, tools.nvcc)
             bench = Bench(tools, options.store or Store(), farm, options.jobs, options.progress)
-            results = [r for pair in chosen for r in verify_unit(bench, pair, shops, goals)]
+            results = [replace(result, files=tuple(sorted(shops.after.inside.get(pair.path, ()))))
+                       for pair in chosen for result in verify_unit(bench, pair, shops, goals)]
             for shop in (shops.before, shops.after, shops.asked):
                 self.outside.update(shop.outside if shop else ())
             return results

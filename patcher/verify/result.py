@@ -90,6 +90,7 @@ class UnitResult:
     elsewhere: Elsewhere = Elsewhere()
     seconds: float = 0.0
     cached: bool = False
+    files: tuple[str, ...] = ()  # of the package, that the unit reads after the change
     lasting: bool = True  # False when another machine, or this one later, may answer otherwise
 
 
@@ -129,7 +130,7 @@ def as_row(result: UnitResult) -> dict[str, Any]:
         "seconds": round(result.seconds, 3), "cached": result.cached,
         "before": _side(result.before), "after": _side(result.after),
         "unchanged": list(result.elsewhere.identical),
-        "changed": list(result.elsewhere.different),
+        "changed": list(result.elsewhere.different), "files": list(result.files),
     }
 
 
