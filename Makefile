@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup -q
 
-.PHONY: help demo test test-slow test-all corpus trees lint format bench clean
+.PHONY: help demo test test-slow test-real test-all corpus trees lint format bench clean
 help:
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
@@ -26,6 +26,9 @@ test: $(VENV)/.dev wheels  ## all tests but the slow ones
 
 test-slow: $(VENV)/.dev wheels  ## the slow ones only
 	@$(PYTEST) -m slow
+
+test-real: $(VENV)/.dev wheels  ## the slow ones on real wheels that every change should pass
+	@$(PYTEST) -m 'slow and wheels' tests/patchsets tests/scan tests/engine/test_real_packages.py
 
 test-all: $(VENV)/.dev wheels  ## every test
 	@$(PYTEST)
