@@ -11,15 +11,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from patcher.affected import Installed
-from patcher.caches.actions import Action, CacheAction
-from patcher.caches.jit import module_folders, module_lock, read_module
+from patcher.caches.actions import Action, CacheAction, Touched
+from patcher.caches.jit import Changed, Logs, module_folders, module_lock, read_module
 from patcher.caches.locks import ModuleLocks
 from patcher.caches.registry import CacheSpec, Method, registry
 from patcher.errors import ToolFailed
@@ -48,54 +48,50 @@ class Warmed:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Names or patterns of modules: ``opened`` by a gate or a flag, ``compiled`` anew."""
-
-    opened: frozenset[str]
-    compiled: frozenset[str]
-
-
-def wanted(installed: Installed, opened: frozenset[str], paths: Iterable[str]) -> Wanted:
-    """The modules that a change of these files concerns."""
-    sources = [path for path in paths if is_source(path)]
+def touched_modules(installed: Installed, touched: Touched) -> Touched:
+    """``touched`` with all modules that may compile its files, as far as the profile knows."""
+    sources = [path for path in touched.paths if is_source(path)]
     package = installed.package
     units = installed.profile.translation_units(package, installed.toolkit()) if sources else []
     reached = affected(package.tree, package.import_name, units, sources) if sources else []
-    return Wanted(opened, frozenset(name for unit in reached for name in unit.modules))
+    names = frozenset(name for unit in reached for name in unit.modules)
+    return replace(touched, compiled=touched.compiled | names)
 
 
-def warm(installed: Installed, chosen: Wanted, environ: Mapping[str, str], *,
+def warm(installed: Installed, touched: Touched, environ: Mapping[str, str], *,
          jobs: int, lock_timeout: float) -> Iterator[Warmed]:
     """Build each module that has a build file, under the lock its package would take.
 
     Raises ToolFailed without ninja, LockHeld while the package itself builds.
     """
-    package, seen = installed.package, set[str]()
+    package, seen, changed = installed.package, set[str](), Changed(touched)
     for spec in registry():
         if spec.method is not Method.NINJA or not spec.concerns(package.name):
             continue
         for place in spec.folders(environ):
             if place.is_dir():
-                for folder in _folders(spec, place, package.version, chosen):
+                for folder in _folders(spec, place, changed):
                     seen.add(folder.name)
                     with ModuleLocks(lock_timeout) as locks:
                         locks.take([_step(spec, place, folder)])
                         yield _build(folder, jobs)
     for module in installed.modules:
-        missing = module.name in chosen.opened and module.name not in seen
+        missing = module.name in touched.modules and module.name not in seen
         if missing and not any(fnmatchcase(name, module.name) for name in seen):
             yield Warmed(module.name, None, Result.ABSENT, _line(module))
 
 
-def _folders(spec: CacheSpec, place: Path, version: str | None, chosen: Wanted) -> Iterator[Path]:
-    patterns = chosen.opened | chosen.compiled
+def _folders(spec: CacheSpec, place: Path, changed: Changed) -> Iterator[Path]:
+    """Those that the profile names, and those that ninja recorded a changed file for."""
+    touched, logs = changed.touched, Logs()
+    patterns = touched.modules | touched.compiled
     for found in module_folders(spec, place):
         if found.link or not (found.path / "build.ninja").is_file():
             continue
-        module = read_module(spec, place, found.path, {})
-        ours = module.version in ("", version)
-        if ours and any(fnmatchcase(module.name, pattern) for pattern in patterns):
+        module = read_module(spec, place, found.path, logs)
+        named = any(fnmatchcase(module.name, pattern) for pattern in patterns)
+        if module.version in ("", touched.version) and (
+                named or any(changed.match(module, inputs) for inputs in module.deps.values())):
             yield found.path
 
 

@@ -24,7 +24,7 @@ def command(settings: Settings, names: tuple[str, ...], lock_timeout: float) -> 
     from patcher.caches.environ import read_environ
     from patcher.commands.installed import Site
     from patcher.patchset.load import load_patchset
-    from patcher.warm import Result, Warmed, wanted, warm
+    from patcher.warm import Result, Warmed, touched_modules, warm
 
     site, environ = Site(settings), read_environ(settings.env_from)
     applied = site.home.journal().patchsets
@@ -39,9 +39,8 @@ def command(settings: Settings, names: tuple[str, ...], lock_timeout: float) -> 
             installed, subject = site.installed(package), site.subject(package)
             if installed is None or subject is None:
                 continue
-            opened = subject.describe(frozenset(paths[package])).modules
-            chosen = wanted(installed, opened, paths[package])
-            found += warm(installed, chosen, environ, jobs=settings.jobs,
+            touched = touched_modules(installed, subject.describe(frozenset(paths[package])))
+            found += warm(installed, touched, environ, jobs=settings.jobs,
                           lock_timeout=lock_timeout)
     if settings.format == "json":
         settings.emit(json.dumps({"version": 1, "modules": [
