@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from patcher.arch import ALL_BITS
 
@@ -102,17 +103,7 @@ class UnitReport:
 
     def chain(self, path: str) -> tuple[str, ...]:
         """One shortest include chain to ``path``, unit first; empty when it is not reached."""
-        roots = [self.unit.path, *self.includes.get("", ())]
-        origin: dict[str, str] = dict.fromkeys(roots, "")
-        front = list(origin)
-        while front and path not in origin:
-            following: list[str] = []
-            for source in front:
-                for child in self.includes.get(source, ()):
-                    if child not in origin:
-                        origin[child] = source
-                        following.append(child)
-            front = following
+        origin = self._origins
         if path not in origin:
             return ()
         links = [path]
@@ -121,6 +112,21 @@ class UnitReport:
         if links[-1] != self.unit.path:
             links.append(self.unit.path)  # a forced include
         return tuple(reversed(links))
+
+    @cached_property
+    def _origins(self) -> dict[str, str]:
+        """Who includes each file first, breadth first; "" for the unit and its forced includes."""
+        origin = dict.fromkeys([self.unit.path, *self.includes.get("", ())], "")
+        front = list(origin)
+        while front:
+            following: list[str] = []
+            for source in front:
+                for child in self.includes.get(source, ()):
+                    if child not in origin:
+                        origin[child] = source
+                        following.append(child)
+            front = following
+        return origin
 
 
 UNREACHED = ArmState(0, 0, ALL_BITS, 0)
