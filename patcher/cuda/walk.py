@@ -30,11 +30,13 @@ class Walker:
     ``toolkit`` gives the macros that exist before the first line. A walker is
     meant to be kept: what it learns of a header serves the next unit. It holds
     the content of the tree as it was at first reading. With a ``store`` it also
-    remembers across processes, by content.
+    remembers across processes, by content: lexed files, and ``reports`` unless the caller
+    keeps what it makes of them.
     """
 
     def __init__(self, tree: Tree, *, toolkit: ToolkitMacros | None = None,
-                 store: Store | None = None, conditions: Conditions | None = None) -> None:
+                 store: Store | None = None, reports: bool = True,
+                 conditions: Conditions | None = None) -> None:
         self._tree = tree
         self._toolkit = toolkit or ToolkitMacros()
         self._answers = self._toolkit.answers
@@ -49,7 +51,7 @@ class Walker:
         self._base_walker: Walker | None = None
         self._changed: frozenset[str] = frozenset()
         self._store = store
-        self._results = store and Results(store, str(tree.root), self._toolkit,
+        self._results = store and reports and Results(store, str(tree.root), self._toolkit,
                                            self._folders)
 
     def on(self, tree: ChangedTree) -> Walker:

@@ -74,7 +74,7 @@ class _Scan:
         self.files = Files(self.tree)
         self.modules = list(profile.modules(package, toolkit))
         macros = ToolkitMacros(toolkit.version, toolkit.platform, toolkit.host.macros or None)
-        self.walker = Walker(self.tree, toolkit=macros, store=store,
+        self.walker = Walker(self.tree, toolkit=macros, store=store, reports=False,
                              conditions=options.conditions)
         self.openers = Openers(shipped_for(package.name), package.name)
         self.units_of: dict[str, int] = {}  # gate id -> units
