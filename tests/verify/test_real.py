@@ -1,0 +1,99 @@
+"""FlashInfer itself: half a change makes 480 kernels hollow, the whole one none.
+
+References: flashinfer PR 3903 (the guards), flashinfer issue 2708 (the barrier), and the numbers
+of the kernels' own templates: lamport_style_one_shot_all_reduce_norm_kernel has 480 instances,
+921 kernels are in trtllm_allreduce.cu, 918 of them wait for the grid before on sm_100a.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.nvcc, pytest.mark.wheels, pytest.mark.slow]
+
+UNIT = "flashinfer/data/csrc/trtllm_allreduce.cu"
+PYTHON_ONLY = """sm-patch: 1
+name: python-only
+summary: the gate alone
+package: flashinfer-python
+archs: [sm_120a]
+groups:
+  - id: gate
+    summary: the gate alone
+    patches:
+      - id: majors
+        python-gate:
+          file: flashinfer/jit/comm.py
+          within: gen_trtllm_comm_module
+          gate: supported_major_versions
+          open: ["12.0", "12.1"]
+"""
+
+
+@pytest.fixture(params=["0.6.3", "0.6.6"])
+def root(request: pytest.FixtureRequest, unpacked: Callable[[str, str], Path],
+         tmp_path: Path) -> Path:
+    """FlashInfer beside the headers it needs; nothing here writes into it."""
+    site = tmp_path / "site"
+    for folder in (unpacked("flashinfer-python", request.param),
+                   unpacked("apache-tvm-ffi", "0.1.15.post2")):
+        shutil.copytree(folder, site, dirs_exist_ok=True, symlinks=True)
+    return site
+
+
+def verify(root: Path, *arguments: str, code: int) -> list[dict[str, Any]]:
+    environ = {**os.environ, "XDG_CACHE_HOME": str(root.parent / "cache")}
+    run = subprocess.run(
+        [sys.executable, "-m", "patcher", "verify", *arguments, "--root", root, "--arch",
+         "sm_120a", "--format", "json"],
+        capture_output=True, text=True, check=False, env=environ)
+    assert run.returncode == code, run.stderr
+    rows: list[dict[str, Any]] = json.loads(run.stdout)["units"]
+    return rows
+
+
+def cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def test_half_a_change_is_hollow_and_the_whole_is_not(root: Path, tmp_path: Path) -> None:
+    started = cpu_seconds()
+    (row,) = verify(root, "flashinfer-sm120", "--group", "trtllm-comm", code=0)
+    assert cpu_seconds() - started < 60  # on a cold cache
+    assert (row["unit"], row["verdict"], row["after"]["kernels"]) == (UNIT, "ok", 921)
+    assert row["after"]["hollow"] == []
+    assert row["before"]["kernels_with"].get("griddepcontrol.wait", 0) == 0
+    assert row["after"]["kernels_with"]["griddepcontrol.wait"] == 918
+    assert {"host", "sm_90a", "sm_100a"} <= set(row["unchanged"])
+    assert row["changed"] == []
+
+    half = tmp_path / "half.yaml"
+    half.write_text(PYTHON_ONLY)
+    rows = {row["unit"]: row for row in verify(root, str(half), code=1)}
+    reasons = rows[UNIT]["reasons"]
+    assert rows[UNIT]["verdict"] == "hollow"
+    assert reasons[0].startswith(
+        "480 of 480 lamport_style_one_shot_all_reduce_norm_kernel: its body is empty")
+    assert rows["flashinfer/data/csrc/trtllm_allreduce_fusion.cu"]["verdict"] == "ok"
+
+    started = cpu_seconds()
+    again = {row["unit"]: row for row in verify(root, str(half), code=1)}
+    assert cpu_seconds() - started < 2
+    assert again[UNIT]["reasons"] == reasons
+    assert all(row["cached"] for row in again.values())
+
+
+def test_the_router_gemm_is_real(root: Path) -> None:
+    (row,) = verify(root, "flashinfer:dsv3_router_gemm", code=0)
+    assert (row["verdict"], row["after"]["kernels"]) == ("ok", 32)
