@@ -16,6 +16,7 @@ from patcher.verify.ptx import ROOT
 
 _ROOT = ROOT.rstrip("/").encode()  # texts compare and cache by content, wherever they lie
 _SECONDS = 600
+_POSITIONS = re.compile(rb"^(?:# \d+ [^\n]*|[ \t]*)\n", re.M)
 _MARKER = re.compile(rb'^# 1 "(/[^"\n]+[^/"\n])"', re.M)
 _MISSING = re.compile(r"fatal error: ([^\s:]+): No such file")
 
@@ -26,6 +27,15 @@ class Preprocessed:
 
     text: bytes
     error: str = ""
+
+    def same_code(self, other: Preprocessed) -> bool:
+        """Equal but for where the lines stand: an edit for one target may move those below it."""
+        return self.error == other.error and (
+            self.text == other.text or _code(self.text) == _code(other.text))
+
+
+def _code(text: bytes) -> bytes:
+    return _POSITIONS.sub(b"", text)
 
 
 class Workshop:

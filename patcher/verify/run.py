@@ -108,10 +108,11 @@ class _Unit:
         unit, before = self.pair.before, self.shops.before
 
         def same(target: Target) -> bool:
-            return before.preprocess(unit, target) == asked.preprocess(unit, target)
+            return before.preprocess(unit, target).same_code(asked.preprocess(unit, target))
 
         def host() -> bool:
-            return before.preprocess_host(unit, others[0]) == asked.preprocess_host(unit, others[0])
+            mine = before.preprocess_host(unit, others[0])
+            return mine.same_code(asked.preprocess_host(unit, others[0]))
 
         work: list[Callable[[], bool]] = [host]
         work += [lambda target=target: same(target) for target in others]  # type: ignore[misc]
