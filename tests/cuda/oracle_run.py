@@ -28,7 +28,7 @@ from patcher.cuda.model import TranslationUnit
 from patcher.cuda.predefined import ToolkitMacros
 from patcher.cuda.record import Record
 from patcher.package.find import find_package
-from patcher.package.model import Environment
+from patcher.package.model import Environment, Package
 from patcher.profiles import profile_for
 from patcher.toolchain.find import find_toolkit
 from patcher.tree import FolderTree, Tree, walk
@@ -57,13 +57,17 @@ class Corpus:
     macros: ToolkitMacros
 
 
-def package_corpus(folder: Path, count: int, system: Sequence[str]) -> Corpus:
-    """Units of a package as its profile has them, spread over modules and folders."""
+def package_of(folder: Path) -> Package:
+    """An unpacked wheel, with the unpacked tvm_ffi beside it as its neighbour."""
     folder = folder.resolve()
     beside = sorted(folder.parent.glob("apache_tvm_ffi-*"))
     environment = Environment(None, (folder, *beside), None, "the oracle", root=folder)
-    package = find_package(str(folder), environment)
-    toolkit = find_toolkit(None, environment)
+    return find_package(str(folder), environment)
+
+
+def package_corpus(package: Package, count: int, system: Sequence[str]) -> Corpus:
+    """Units of a package as its profile has them, spread over modules and folders."""
+    toolkit = find_toolkit(None, package.environment)
     profile = profile_for(package)
     units = [replace(unit, configuration=replace(
                 unit.configuration, open_macros=frozenset(),
@@ -142,8 +146,7 @@ class Comparison:
     def compare(self, unit: TranslationUnit) -> dict[str, object]:
         """What the compiler and the walker see differently, per world."""
         unit, record, stubs = self._complete(unit)
-        self._shadow(unit, record)
-        oracle = Oracle(self.marked, unit.configuration, as_written=True)
+        oracle = self._oracle(unit, record)
         problems: list[str] = []
         compared = 0
         for world in WORLDS:
@@ -159,6 +162,15 @@ class Comparison:
             problems += self._files(record, read_marks(text)[1], world)
         return {"corpus": self.corpus.name, "unit": unit.path, "as": unit.configuration.id,
                 "stubs": stubs, "marks": compared, "problems": problems[:_SHOWN]}
+
+    def oracle(self, unit: TranslationUnit) -> Oracle:
+        """The compiler, with the unit and all it needs in the shadow."""
+        unit, record, _ = self._complete(unit)
+        return self._oracle(unit, record)
+
+    def _oracle(self, unit: TranslationUnit, record: Record) -> Oracle:
+        self._shadow(unit, record)
+        return Oracle(self.marked, unit.configuration, as_written=True)
 
     def _complete(self, unit: TranslationUnit) -> tuple[TranslationUnit, Record, list[str]]:
         """The unit and its walk, with an empty file for every header that is not here."""
@@ -268,7 +280,8 @@ def main() -> int:
     parser.add_argument("--kept", type=Path, default=Path("oracle.jsonl"))
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
-    corpora = [package_corpus(p, options.count, options.system) for p in options.package]
+    corpora = [package_corpus(package_of(folder), options.count, options.system)
+               for folder in options.package]
     corpora += [folder_corpus(f, options.count, options.system) for f in options.folder]
     kept = options.kept.read_text("utf-8").splitlines() if options.kept.exists() else []
     rows = [json.loads(line) for line in kept]
