@@ -110,6 +110,6 @@ def _packages(wanted: Sequence[Request]) -> set[str]:
 def _refuse(plan: Plan) -> None:
     """What would not be applied cannot be proved."""
     for group in plan.refused:
+        needs = "".join(f"; needs {text}" for text in group.group.needs)
         raise Refused(f"group {group.id} would not be applied here: {group.outcome.value}: "
-                      f"{group.reason}", next_step="sm-patch diff shows why; name others with "
-                      "--group")
+                      f"{group.reason}{needs}", next_step="name other groups with --group")

@@ -40,7 +40,8 @@ def asked_tree(subject: Subject, plan: Plan) -> tuple[Tree | None, ArchSet]:
 
 
 def pairs(subject: Subject, before: Package, after: Package, plan: Plan) -> list[Pair]:
-    """Units that include a changed file, are built with other flags, or whose gate is opened."""
+    """Units that include a changed file, are built with other flags, whose gate is opened, or
+    that the patchset names: a gate may stand where a module is used, not where it is built."""
     assert subject.profile is not None
     assert subject.toolkit is not None
     old_units = subject.profile.translation_units(before, subject.toolkit)
@@ -50,11 +51,12 @@ def pairs(subject: Subject, before: Package, after: Package, plan: Plan) -> list
                        [p for p in changed if is_source(p)])
     opened = _opened_modules(subject, after, plan)
     wanted = {unit.path for unit in touched}
+    named = {str(block.unit) for group in _writing(plan) for block in group.group.verify}
     found = []
     for unit in new_units:
         earlier = _earlier(unit, old_units)
         rebuilt = not _built_alike(earlier, unit)
-        enabled = bool(set(unit.modules) & opened)
+        enabled = bool(set(unit.modules) & opened) or unit.path in named
         if unit.path in wanted or rebuilt or enabled:
             found.append(Pair(earlier, unit, enabled))
     return found
