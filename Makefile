@@ -49,7 +49,7 @@ lint: $(VENV)/.dev  ## ruff and mypy --strict
 	@$(BIN)/mypy
 
 bench: $(VENV)/.dev wheels  ## measure, and write docs/benchmarks.md
-	@$(BIN)/python bench/bench.py
+	@$(BIN)/python -m bench.bench $(if $(LARGE),--large)
 
 clean:  ## remove what the targets above made, but not the corpus
 	rm -rf $(VENV) .demo build dist .pytest_cache .mypy_cache .ruff_cache

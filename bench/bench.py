@@ -1,211 +1,162 @@
-"""Measure CPU seconds, ours and the alternatives', and write docs/benchmarks.md.
+"""Measure ourselves and the alternatives on the same inputs in one run; write docs/benchmarks.md.
 
-CPU time (user and system, children included) of fresh processes, best of a few runs: the
-machine may be busy, and wall time says little then. Nothing here is a test; a slow machine
-fails nothing.
+CPU time (user and system) of whole process trees is what compares: the machine may be busy,
+and wall time says little then. Nothing here is a test; a slow machine fails nothing.
+
+    python -m bench.bench [--large]    with --large also flashinfer-python 0.7.4, for minutes
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
-import resource
 import shutil
-import subprocess
 import sys
-import sysconfig
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-RELEASE = REPOSITORY / "corpus" / "unpacked" / "flashinfer_python-0.6.3"
-TVM_FFI = REPOSITORY / "corpus" / "unpacked" / "apache_tvm_ffi-0.1.15.post2"
+from bench import units
+from bench.cost import REPOSITORY, CommandFailed, Cost, cost
+
 OUTPUT = REPOSITORY / "docs" / "benchmarks.md"
+LARGE = units.UNPACKED / "flashinfer_python-0.7.4"
+_HEADER = "flashinfer/data/include/flashinfer/comm/trtllm_allreduce.cuh"
+_TOOL = [sys.executable, "-m", "patcher"]
+_SAMPLE = 8  # every so manieth unit, where all would take minutes
+_PARSE = ("import ast, pathlib, sys, warnings; warnings.simplefilter('ignore')\n"
+          "for p in pathlib.Path(sys.argv[1]).rglob('*.py'): ast.parse(p.read_bytes())")
+_GATES = ("import sys, pathlib; from patcher.tree import FolderTree\n"
+          "from patcher.python import find_gates\n"
+          "print(len(list(find_gates(FolderTree(pathlib.Path(sys.argv[1])), 'flashinfer'))))")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; ``seconds`` of CPU."""
+    """One line of a table."""
 
     what: str
-    seconds: float
+    cost: Cost
     note: str = ""
 
 
-def cpu(
-    command: Sequence[str | Path],
-    *,
-    runs: int = 3,
-    environment: dict[str, str] | None = None,
-    accept: Sequence[int] = (0,),
-) -> float:
-    """Best CPU time of ``runs`` fresh processes; raises CalledProcessError when one fails."""
-    best = float("inf")
-    for _ in range(runs):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(
-            command,
-            check=False,
-            capture_output=True,
-            cwd=REPOSITORY,
-            env={**os.environ, **(environment or {})},
-        )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if done.returncode not in accept:
-            raise subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)
-        spent = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
-        best = min(best, spent)
-    return best
+def walking(folder: Path) -> Iterator[Row]:
+    """The include graph and every condition of 152 units, against who reads the same files."""
+    stubs = folder / "stubs"
+    stubs.mkdir()
+    missing = units.prepare(stubs)
+    ours = {os.path.realpath(p) for report in units.walk_all(stubs) for p in report.files}
+    yield Row("our walk", cost([sys.executable, "-m", "bench.units", stubs]),
+              f"every known target and the host at once, every condition; {len(ours)} files, "
+              f"{missing} of them empty stand-ins for headers that are not here")
+    names = [f"clang-scan-deps{suffix}" for suffix in ("", "-21", "-20", "-19", "-18", "-14")]
+    tool = next(filter(None, map(shutil.which, names)), None)
+    if tool:
+        database = units.compilation_database(stubs, folder / "commands.json")
+        theirs, failed = units.headers_of(tool, database)
+        more = [p for p in theirs - ours if "/lib/clang/" not in p]
+        yield Row(f"`{Path(tool).name} -j 1`",
+                  cost([tool, "-j", "1", f"-compilation-database={database}"]),
+                  f"one target, no conditions; {len(theirs)} files, {len(more)} of them neither "
+                  f"clang's own nor in our set; {failed} units given up")
+    chosen = units.sources()[::_SAMPLE]
+    for option, note in (("-M", "one target, files only"), ("-E", "one target, text only")):
+        command = " ; ".join(" ".join([*units.flags(stubs, "gcc"), option, "-o",
+                                       str(folder / "out"), str(units.RELEASE / source)])
+                             for source in chosen)
+        yield Row(f"`gcc {option}`, {len(chosen)} of the units",
+                  cost(["sh", "-c", command], runs=1, accept=(0, 1)), note)
 
 
-def ours(cache: Path) -> Iterator[Row]:
-    """The command line, cold and warm."""
-    tool = [sys.executable, "-m", "patcher"]
-    yield Row("bare `python -c pass`", cpu([sys.executable, "-c", "pass"], runs=5), "the floor")
-    yield Row("`sm-patch --version`", cpu([*tool, "--version"], runs=5), "budget 0.15")
-    yield Row("`sm-patch --help`", cpu([*tool, "--help"], runs=5), "budget 0.15")
-    scan = [*tool, "scan", "flashinfer", "--root", str(RELEASE), "--arch", "sm_120a"]
-    place = {"XDG_CACHE_HOME": str(cache)}
-    cold = cpu(scan, runs=1, environment=place)
-    yield Row("`scan` of 0.6.3, cold, all targets and the host", cold, "budget 15")
-    yield Row("`scan` of 0.6.3, warm", cpu(scan, environment=place), "budget 2")
+def scans(folder: Path, release: Path) -> Iterator[Row]:
+    """The verb scan: cold, warm, for another target, and after an edit."""
+    root = folder / "root"
+    shutil.copytree(release, root, symlinks=True)
+    scan = [*_TOOL, "scan", "flashinfer", "--root", str(root), "--arch", "sm_120a"]
+    place = {"XDG_CACHE_HOME": str(folder / "cache")}
+    yield Row("`scan`, empty cache", cost(scan, runs=1, environment=place),
+              "all layers, all targets and the host")
+    yield Row("`scan` again", cost(scan, environment=place), "unchanged; contents compared")
+    if (root / _HEADER).is_file():
+        with (root / _HEADER).open("a") as header:
+            header.write("// edited\n")
+        yield Row("`scan` after an edit of one header", cost(scan, runs=1, environment=place))
 
 
-def python_layer() -> Iterator[Row]:
+def start() -> Iterator[Row]:
+    """What a command costs before it does anything."""
+    yield Row("`python -c pass`", cost([sys.executable, "-c", "pass"], runs=5), "the floor")
+    yield Row("`sm-patch --help`", cost([*_TOOL, "--help"], runs=5))
+
+
+def python_layer(release: Path) -> Iterator[Row]:
     """Our Python gates against just parsing every file."""
-    files = RELEASE / "flashinfer"
-    parse = (
-        "import ast, pathlib, sys, warnings; warnings.simplefilter('ignore')\n"
-        "for p in pathlib.Path(sys.argv[1]).rglob('*.py'): ast.parse(p.read_bytes())"
-    )
-    scan = (
-        "import sys, pathlib; from patcher.tree import FolderTree\n"
-        "from patcher.python.find import find_gates\n"
-        "print(len(list(find_gates(FolderTree(pathlib.Path(sys.argv[1])), 'flashinfer'))))"
-    )
-    yield Row(
-        "Python layer of 0.6.3",
-        cpu([sys.executable, "-c", scan, RELEASE]),
-        "gates found and evaluated",
-    )
-    yield Row(
-        "`ast.parse` of every file of 0.6.3", cpu([sys.executable, "-c", parse, files]), "no gates"
-    )
-
-
-def _includes() -> list[str]:
-    data = RELEASE / "flashinfer" / "data"
-    cuda = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
-    folders = [
-        sysconfig.get_path("include"),
-        cuda / "include",
-        cuda / "include" / "cccl",
-        TVM_FFI / "tvm_ffi" / "include",
-        data / "include",
-        data / "csrc",
-        data / "cutlass" / "include",
-        data / "cutlass" / "tools" / "util" / "include",
-        data / "spdlog" / "include",
-    ]
-    return [part for folder in folders for part in ("-isystem", str(folder))]
-
-
-def alternatives() -> Iterator[Row]:
-    """What else could answer, per target or without conditions."""
-    unit = RELEASE / "flashinfer" / "data" / "csrc" / "trtllm_allreduce.cu"
-    flags = [
-        "-std=c++17",
-        "-x",
-        "c++",
-        "-D__CUDACC__",
-        "-D__NVCC__",
-        "-D__CUDA_ARCH__=1200",
-        "-D__CUDACC_VER_MAJOR__=13",
-        "-D__CUDACC_VER_MINOR__=0",
-        "-include",
-        "cuda_runtime.h",
-        *_includes(),
-    ]
-    units = len(list((RELEASE / "flashinfer" / "data" / "csrc").rglob("*.cu")))
-    with tempfile.TemporaryDirectory() as folder:
-        out = str(Path(folder, "out"))
-        if shutil.which("gcc"):
-            note = f"one of {units} units, one target; conditions are gone"
-            yield Row(
-                "`gcc -E` of trtllm_allreduce.cu",
-                cpu(["gcc", *flags, "-E", str(unit), "-o", out]),
-                note,
-            )
-            yield Row(
-                "`gcc -M` of trtllm_allreduce.cu",
-                cpu(["gcc", *flags, "-M", str(unit), "-o", out]),
-                "one unit; files only",
-            )
-        if nvcc := shutil.which("nvcc"):
-            code = "-gencode=arch=compute_120a,code=sm_120a"
-            yield Row(
-                "`nvcc -E` of trtllm_allreduce.cu",
-                cpu([nvcc, "-std=c++17", code, *_includes(), "-E", str(unit), "-o", out]),
-                "one unit, one target; the oracle of our tests",
-            )
-        if clang := shutil.which("clang-scan-deps"):
-            yield Row(
-                "`clang-scan-deps` of trtllm_allreduce.cu",
-                cpu([clang, "--", "clang++", *flags, "-c", str(unit)]),
-                "one unit; files only",
-            )
+    yield Row("Python gates, found and evaluated", cost([sys.executable, "-c", _GATES, release]))
+    yield Row("`ast.parse` of every file",
+              cost([sys.executable, "-c", _PARSE, release / "flashinfer"]), "no gates")
     if grep := shutil.which("rg"):
-        yield Row(
-            "`rg __CUDA_ARCH__` over the package",
-            cpu([grep, "-uuu", "-c", "__CUDA_ARCH__", str(RELEASE)]),
-            "lines, no meaning",
-        )
-    else:
-        yield Row(
-            "`grep -r __CUDA_ARCH__` over the package",
-            cpu(["grep", "-rc", "__CUDA_ARCH__", str(RELEASE)]),
-            "lines, no meaning",
-        )
+        yield Row("`rg -j 1 __CUDA_ARCH__` over the package",
+                  cost([grep, "-uuu", "-j", "1", "-c", "__CUDA_ARCH__", str(release)]),
+                  "lines of all files, no meaning")
 
 
-def table(rows: Sequence[Row]) -> str:
-    """The document."""
-    model = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-            if line.startswith("model name")
-        ),
-        platform.machine(),
-    )
-    lines = [
-        "# Benchmarks",
-        "",
-        "Written by `make bench`: CPU seconds (user and system) of fresh processes, best of a few.",
-        f"{model}, {len(os.sched_getaffinity(0))} cores, Python {platform.python_version()},",
-        "flashinfer-python 0.6.3.",
-        "",
-        "| what | CPU s | note |",
-        "|---|---:|---|",
-        *(f"| {row.what} | {row.seconds:.2f} | {row.note} |" for row in rows),
-    ]
-    return "\n".join(lines) + "\n"
+def table(title: str, rows: Sequence[Row]) -> list[str]:
+    """One section of the document."""
+    return [f"## {title}", "", "| what | CPU s | wall s | peak MB | note |",
+            "|---|---:|---:|---:|---|",
+            *(f"| {row.what} | {row.cost.cpu:.2f} | {row.cost.wall:.2f} | {row.cost.memory:.0f} "
+              f"| {row.note} |" for row in rows), ""]
+
+
+def _machine() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text("utf-8")
+    except OSError:
+        return platform.machine()
+    found = (line.partition(":")[2].strip() for line in text.splitlines()
+             if line.startswith("model name"))
+    return next(found, platform.machine())
+
+
+def _sections(folder: Path, *, large: bool) -> Iterator[tuple[str, Iterator[Row]]]:
+    yield "Start", start()
+    yield "152 units of flashinfer-python 0.6.3 with the toolkit's headers", walking(folder)
+    yield "scan of flashinfer-python 0.6.3", scans(folder, units.RELEASE)
+    yield "Python layer of flashinfer-python 0.6.3", python_layer(units.RELEASE)
+    if large and LARGE.is_dir():
+        again = folder / "large"
+        again.mkdir()
+        yield "scan of flashinfer-python 0.7.4", scans(again, LARGE)
+        yield "Python layer of flashinfer-python 0.7.4", python_layer(LARGE)
 
 
 def main() -> int:
-    """Measure, print and write the table."""
-    if not RELEASE.is_dir():
+    """Measure, print and write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--large", action="store_true")
+    large = parser.parse_args().large
+    if not units.RELEASE.is_dir():
         print("bench: run `make corpus` first", file=sys.stderr)
         return 1
-    rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as cache:
-        for source in (ours(Path(cache)), python_layer(), alternatives()):
-            for row in source:
-                print(f"{row.seconds:8.2f}  {row.what}  ({row.note})", flush=True)
-                rows.append(row)
-    OUTPUT.write_text(table(rows), "utf-8")
+    load = os.getloadavg()[0]
+    lines = ["# Benchmarks", "",
+             "Written by `make bench` (`make bench LARGE=1` for the 0.7.4 tables): the cheapest of",
+             "a few runs, CPU seconds of the whole process tree, memory of its largest process.",
+             f"{_machine()}, {len(os.sched_getaffinity(0))} cores at a load of {load:.1f},",
+             f"Python {platform.python_version()}.", ""]
+    with TemporaryDirectory() as folder:
+        for title, rows in _sections(Path(folder), large=large):
+            done: list[Row] = []
+            try:
+                for row in rows:
+                    print(f"{row.cost.cpu:8.2f}  {row.what}  ({row.note})", flush=True)
+                    done.append(row)
+            except CommandFailed as error:
+                print(f"bench: {error}", file=sys.stderr)
+            lines += table(title, done)
+    OUTPUT.write_text("\n".join(lines), "utf-8")
     return 0
 
 

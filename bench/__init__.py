@@ -1,0 +1,1 @@
+"""What we cost, and what the alternatives cost."""
