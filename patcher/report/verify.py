@@ -25,7 +25,8 @@ def to_text(rows: Sequence[Row], effort: str, toolkit: str) -> Iterator[str]:
     counts = Counter(Verdict(row["verdict"]) for row in rows)
     bad = counts[Verdict.HOLLOW] + counts[Verdict.FAILED]
     shown = ", ".join(f"{counts[v]} {v.value}" for v in Verdict if counts[v])
-    word = "NOT proven" if bad else "Proven"
+    idle = counts[Verdict.UNCHANGED] == len(rows)
+    word = "NOT proven" if bad else "Nothing changed" if idle else "Proven"
     yield f"{word} by {toolkit} ({effort} effort): {shown} of {len(rows)} (unit, target) pairs"
     for row in rows:
         timing = "cached" if row["cached"] else f"{row['seconds']:.0f} s"
