@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache, lru_cache
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from patcher.arch import Target
 
+_STEM = 4  # bytes
 _DATA = Path(__file__).parent / "data"
 
 
@@ -130,16 +132,41 @@ def may_reject(data: bytes, target: Target) -> bool:
     return any(literal in data for literal in _telling(target))
 
 
+@cache
+def _stems() -> dict[bytes, tuple[bytes, ...]]:
+    """The literals by a piece they share: a text without the piece has none of them."""
+    left = dict.fromkeys(_by_literal())
+    table: dict[bytes, tuple[bytes, ...]] = {}
+    while left:
+        counts = Counter(piece for literal in left for piece in {
+            literal[n : n + _STEM] for n in range(max(1, len(literal) - _STEM + 1))})
+        stem = min(counts, key=lambda piece: (-counts[piece], piece))
+        table[stem] = tuple(literal for literal in left if stem in literal)
+        for literal in table[stem]:
+            del left[literal]
+    return table
+
+
 def find(code: bytes) -> tuple[Hit, ...]:
     """Every marker in text whose comments were blanked, by line, each once per line."""
-    present = [literal for literal in _by_literal() if literal in code]
-    if not present:
-        return ()
-    lines = code.split(b"\n")
-    telling = {line: _markers_on(line) for line in set(lines)
-               if any(literal in line for literal in present)}
-    return tuple([Hit(number, marker) for number, line in enumerate(lines, 1)
-                  if line in telling for marker in telling[line]])
+    starts: set[int] = set()
+    for stem, literals in _stems().items():
+        if stem in code:
+            for literal in literals:
+                position = code.find(literal)
+                while position >= 0:
+                    starts.add(code.rfind(b"\n", 0, position) + 1)
+                    end = code.find(b"\n", position)
+                    position = -1 if end < 0 else code.find(literal, end)
+    found: list[Hit] = []
+    number, counted = 1, 0
+    for start in sorted(starts):
+        number += code.count(b"\n", counted, start)
+        counted = start
+        end = code.find(b"\n", start)
+        line = code[start : end if end >= 0 else len(code)]
+        found += [Hit(number, marker) for marker in _markers_on(line)]
+    return tuple(found)
 
 
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')

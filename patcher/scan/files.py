@@ -30,6 +30,7 @@ class SourceFile:
 
     path: str
     data: bytes
+    _hits: dict[str, dict[int, tuple[Hit, ...]]] = field(default_factory=dict)  # by path
     _live: dict[tuple[int, int], tuple[Context, Live]] = field(default_factory=dict)
     _rejected: dict[int, list[int]] = field(default_factory=dict)
 
@@ -53,10 +54,13 @@ class SourceFile:
     @cached_property
     def hits(self) -> dict[int, tuple[Hit, ...]]:
         """Markers by line, comments not counted."""
-        table: dict[int, list[Hit]] = {}
-        for hit in instructions.find(self.code):
-            table.setdefault(hit.line, []).append(hit)
-        return {line: tuple(found) for line, found in table.items()}
+        known = self._hits.get(self.path)
+        if known is None:
+            table: dict[int, list[Hit]] = {}
+            for hit in instructions.find(self.code):
+                table.setdefault(hit.line, []).append(hit)
+            known = self._hits[self.path] = {line: tuple(hits) for line, hits in table.items()}
+        return known
 
     @cached_property
     def bodies(self) -> tuple[Body, ...]:
@@ -108,6 +112,7 @@ class Files:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._kept: OrderedDict[str, SourceFile] = OrderedDict()
+        self._hits: dict[str, dict[int, tuple[Hit, ...]]] = {}  # small, and asked for twice
 
     def get(self, path: str) -> SourceFile:
         found = self._kept.pop(path, None)
@@ -116,7 +121,7 @@ class Files:
                 data = self._tree.read(path)
             except (OSError, InputError):
                 data = b""
-            found = SourceFile(path, data)
+            found = SourceFile(path, data, self._hits)
         self._kept[path] = found
         while len(self._kept) > _KEEP:
             self._kept.popitem(last=False)
