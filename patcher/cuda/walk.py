@@ -21,6 +21,7 @@ from patcher.cuda.unit import UnitWalk
 from patcher.cuda.values import Value, Values
 from patcher.tree import ChangedTree, Tree
 
+_NAMES = 16  # sets of headers whose names are remembered; neighbours share them
 MAX_ROUNDS = 4  # of a unit with missing headers, until the names in doubt are settled
 
 
@@ -48,6 +49,7 @@ class Walker:
         self._memo = Memo()
         self._conditions = conditions or Conditions()
         self._reporter = Reporter()
+        self._names: dict[tuple[int, frozenset[str]], tuple[frozenset[str], frozenset[str]]] = {}
         self._base_walker: Walker | None = None
         self._changed: frozenset[str] = frozenset()
         self._store = store
@@ -78,7 +80,7 @@ class Walker:
         files = self._files_for(configuration.std)
         if unit.content is not None:
             files.add(unit.path, unit.content)
-        with deep_recursion(), _collector_at_rest():
+        with deep_recursion(), collector_at_rest():
             if self._results and not every:
                 kept = self._results.find(unit, files)
                 if kept is not None:
@@ -98,15 +100,29 @@ class Walker:
         predefined = self._base(unit.configuration).keys()
         doubtful: frozenset[str] = frozenset()
         for _ in range(MAX_ROUNDS):
-            paths = [record.path for record in root.below() if record.path]
-            defined = frozenset().union(predefined, *(files.defines(path) for path in paths))
-            used = (files.mentions(path) for path in paths if not path.startswith("/"))
-            names = frozenset().union(*used) - defined
+            headers = frozenset([record.path for record in root.below()]) - {"", unit.path}
+            defined, used = self._names_in(headers, files)
+            used |= files.mentions(unit.path)
+            names = used - defined - files.defines(unit.path) - predefined
             if names == doubtful:
                 break
             doubtful = names
             root = self._round(unit, files, doubtful)
         return root
+
+    def _names_in(self, headers: frozenset[str], files: Files,
+                  ) -> tuple[frozenset[str], frozenset[str]]:
+        """The names that headers define, and those that the tree's own among them use;
+        many units have the same headers."""
+        key = id(files), headers
+        found = self._names.get(key)
+        if found is None:
+            if len(self._names) >= _NAMES:
+                self._names.clear()
+            used = (files.mentions(path) for path in headers if not path.startswith("/"))
+            found = self._names[key] = (
+                frozenset().union(*map(files.defines, headers)), frozenset().union(*used))
+        return found
 
     def _round(self, unit: TranslationUnit, files: Files, doubtful: frozenset[str]) -> Record:
         configuration = unit.configuration
@@ -137,7 +153,7 @@ class Walker:
 
 
 @contextmanager
-def _collector_at_rest() -> Iterator[None]:
+def collector_at_rest() -> Iterator[None]:
     """A walk makes many long-lived objects and no cycles. The collector would look through them
     again and again and double the time, so what a walk leaves behind is kept out of its sight."""
     enabled = gc.isenabled()
