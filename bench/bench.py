@@ -29,7 +29,7 @@ _SAMPLE = 8  # every so manieth unit, where all would take minutes
 _PARSE = ("import ast, pathlib, sys, warnings; warnings.simplefilter('ignore')\n"
           "for p in pathlib.Path(sys.argv[1]).rglob('*.py'): ast.parse(p.read_bytes())")
 _GATES = ("import sys, pathlib; from patcher.tree import FolderTree\n"
-          "from patcher.python import find_gates\n"
+          "from patcher.python.find import find_gates\n"
           "print(len(list(find_gates(FolderTree(pathlib.Path(sys.argv[1])), 'flashinfer'))))")
 
 

@@ -69,10 +69,12 @@ def package_corpus(package: Package, count: int, system: Sequence[str]) -> Corpu
     """Units of a package as its profile has them, spread over modules and folders."""
     toolkit = find_toolkit(None, package.environment)
     profile = profile_for(package)
-    units = [replace(unit, configuration=replace(
-                unit.configuration, open_macros=frozenset(),
-                system=(*system, *unit.configuration.system)))
-             for unit in profile.translation_units(package, toolkit)]
+    last = (*toolkit.system, *toolkit.host.include)  # nvcc's own come behind all others
+    units = []
+    for unit in profile.translation_units(package, toolkit):
+        own = [folder for folder in unit.configuration.system if folder not in last]
+        units.append(replace(unit, configuration=replace(
+            unit.configuration, open_macros=frozenset(), system=(*own, *system, *last))))
     macros = ToolkitMacros(toolkit.version, toolkit.platform, toolkit.host.macros or None)
     return Corpus(f"{package.name} {package.version}", profile.tree(package, toolkit),
                   tuple(spread(units, count)), macros)
@@ -261,8 +263,9 @@ def _details(rows: Sequence[dict[str, object]]) -> Iterator[str]:
     for row in rows:
         missing.update(row["stubs"] if isinstance(row["stubs"], list) else ())
     if missing:
-        yield "Headers that were not here: " + ", ".join(
-            f"`{name}` ({number})" for name, number in missing.most_common(30)) + "."
+        shown = [f"`{name}` ({number})" for name, number in missing.most_common(_SHOWN)]
+        yield "Headers that were not here, with the number of units: " + ", ".join(shown) + (
+            f" and {len(missing) - len(shown)} more." if len(missing) > len(shown) else ".")
         yield ""
     for row in rows:
         problems = row["problems"] if isinstance(row["problems"], list) else []
