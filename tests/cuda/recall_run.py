@@ -1,6 +1,7 @@
 """Recall: what nvcc keeps for a reference and drops for the target lies in a reported gate.
 
-    python -m tests.cuda.recall_run corpus/unpacked/flashinfer_python-0.6.3 --count 20
+    python -m tests.cuda.recall_run corpus/unpacked/flashinfer_python-0.6.3 ... \
+        --count 60 -o docs/recall.md
 
 The marker behind a directive stands for the lines up to the next one. nvcc's own preprocessor
 says which markers of a unit the references and the target compile. Each one that the target
@@ -101,20 +102,32 @@ def recall(package: Package, name: str, units: Iterable[TranslationUnit],
 def main() -> int:
     """Print the recall; 1 when a line lies in no gate."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("package", type=Path)
+    parser.add_argument("packages", type=Path, nargs="+")
     parser.add_argument("--system", action="append", default=[])
     parser.add_argument("--target", default="sm_120a")
     parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
-    package = package_of(options.package)
-    corpus = package_corpus(package, options.count, options.system)
-    with TemporaryDirectory(prefix="recall-") as folder:
-        found = recall(package, options.target, corpus.units, Comparison(corpus, Path(folder)),
-                       corpus.tree)
-    print(f"{corpus.name}: {len(found.lost)} places lost in {len(corpus.units)} units; "
-          f"{len(found.alternative)} where another arm serves the target, "
-          f"{len(found.unseen)} in no gate")
-    return int(bool(found.unseen))
+    lines = ["# Recall", "", "Written by `python -m tests.cuda.recall_run`. nvcc says which places",
+             f"of a unit {' or '.join(REFERENCES)} compiles and {options.target} does not, in the",
+             "package's own files. Each must lie in a reported gate, unless another arm of the",
+             "ladder, with a condition of its own, serves the target.", "",
+             "| package | units | places lost | served by another arm | in no gate |",
+             "|---|---:|---:|---:|---:|"]
+    unseen = 0
+    for place in options.packages:
+        package = package_of(place)
+        corpus = package_corpus(package, options.count, options.system)
+        with TemporaryDirectory(prefix="recall-") as folder:
+            found = recall(package, options.target, corpus.units,
+                           Comparison(corpus, Path(folder)), corpus.tree)
+        unseen += len(found.unseen)
+        lines.append(f"| {corpus.name} | {len(corpus.units)} | {len(found.lost)} | "
+                     f"{len(found.alternative)} | {len(found.unseen)} |")
+        print(lines[-1])
+    if options.output:
+        options.output.write_text("\n".join(lines) + "\n", "utf-8")
+    return int(bool(unseen))
 
 
 if __name__ == "__main__":
