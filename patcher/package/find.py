@@ -71,18 +71,24 @@ def _from_wheel(path: Path, environment: Environment) -> Package:
     return replace(_of(found[0], path, environment), read_only=True)
 
 
+def _is_source(tree: Tree) -> bool:
+    """Project files and nothing installed; an .egg-info is made beside them by builds."""
+    return (any(exists(tree, file) for file in _PROJECT_FILES)
+            and all(found.folder.endswith(".egg-info") for found in distributions(tree)))
+
+
 def _from_folder(folder: Path, environment: Environment) -> Package:
     """An unpacked wheel, a source tree, or the folder of one import package."""
     tree = FolderTree(folder, (folder,))
     found = list(distributions(tree))
+    if _is_source(tree):
+        return _source_tree(tree, environment)
     if len(found) == 1:
         return _of(found[0], folder, environment)
     if len(found) > 1:
         some = ", ".join(d.name for d in found[:5])
         raise UsageError(f"{len(found)} distributions here ({some}, ...)", where=str(folder),
                          next_step=f"name one, with --root {folder}")
-    if any(exists(tree, file) for file in _PROJECT_FILES):
-        return _source_tree(tree, environment)
     if exists(tree, "__init__.py"):
         owner = _owner(FolderTree(folder.parent), folder.name)
         return _of(owner, folder.parent, environment, folder.name) if owner else _bare(
@@ -159,7 +165,7 @@ def _root_as_source(name: str, environment: Environment) -> Package | None:
     if environment.root is None:
         return None
     tree = FolderTree(environment.root, (environment.root,))
-    if any(distributions(tree)) or not any(exists(tree, file) for file in _PROJECT_FILES):
+    if not _is_source(tree):
         return None
     package = _source_tree(tree, environment)
     return package if normalise(name) in (package.name, normalise(package.import_name)) else None

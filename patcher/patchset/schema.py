@@ -90,12 +90,18 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """Add a compiler flag to the list ``list`` (a variable or a keyword) inside ``within``."""
+    """Add a flag to the list ``list`` inside ``within``, in Python or CMake.
+
+    Where several lists bear the name, ``holds`` is an element of the right ones,
+    exactly ``count`` of them.
+    """
 
     file: RelativePath
     flag: str
     list: str
     within: str = ""
+    holds: str = ""
+    count: Count = Count(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

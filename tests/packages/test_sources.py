@@ -57,6 +57,18 @@ def test_a_source_tree_is_read_without_being_built(tmp_path: Path) -> None:
     assert package.locate("demo/__init__.py") == folder / "src" / "demo" / "__init__.py"
 
 
+@pytest.mark.parametrize("info", ["demo_pkg.egg-info", "other.egg-info"])
+def test_what_a_build_left_in_a_source_tree_changes_nothing(tmp_path: Path, info: str) -> None:
+    """Source archives and ``setup.py develop`` have an .egg-info beside the project file."""
+    folder = project(tmp_path / "p", "demo-pkg", "", {
+        "demo_pkg/__init__.py": "",
+        f"{info}/PKG-INFO": "Metadata-Version: 2.1\nName: demo-pkg\nVersion: 0.9\n"})
+    for package in (find_package(str(folder), find_environment(root=str(tmp_path))),
+                    find_package("demo-pkg", find_environment(root=str(folder)))):
+        assert package.source_tree
+        assert package.version == "1.0"
+
+
 def test_versions_come_from_text(tmp_path: Path) -> None:
     (tmp_path / "demo").mkdir()
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "demo"\ndynamic = ["version"]\n')

@@ -1,7 +1,7 @@
 def gen():
     flags = [
         '-O3',
-        '-O2',
-        '-DGDC=1',  # twice
+        '-O2',  # twice
+        '-DGDC=1',
     ]
     return flags

@@ -1,0 +1,7 @@
+set(FLAGS [[-DA=[1]]] #[[ a
+comment ) ]] "-DB")
+list(APPEND FLAGS
+  "-gencode=arch=compute_100a,code=sm_100a"
+  "-gencode=arch=compute_120a,code=sm_120a"
+)
+list(REMOVE_ITEM FLAGS "-DB")

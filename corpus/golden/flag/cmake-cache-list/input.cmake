@@ -1,0 +1,1 @@
+set(ARCHS "9.0a;10.0a" CACHE STRING "what to build for; a list")

@@ -1,0 +1,4 @@
+set(ARCHS "9.0a;12.0a")
+if(X)
+  set(ARCHS "9.0a;8.9;12.0a")
+endif()

@@ -1,0 +1,1 @@
+set(ARCHS 90a;100a)

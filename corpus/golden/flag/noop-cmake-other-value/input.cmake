@@ -1,0 +1,1 @@
+set(FLAGS -O3 -DGDC=0)
