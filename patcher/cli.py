@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
 
 import click
 
@@ -27,12 +26,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         verb = VERBS.get(cmd_name)
-        if verb is None:
-            return None
-        module, _, attribute = verb.target.partition(":")
-        command = getattr(import_module(module), attribute)
-        assert isinstance(command, click.Command), verb.target
-        return command
+        return verb.load() if verb else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):

@@ -6,6 +6,11 @@ The table is explicit so that ``--help`` imports no verb; a test holds every row
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import click
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +19,12 @@ class Verb:
 
     target: str
     summary: str
+
+    def load(self) -> click.Command:
+        """The command; its module is imported on first use."""
+        module, _, attribute = self.target.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
 
 
 VERBS: dict[str, Verb] = {

@@ -27,11 +27,11 @@ def command(settings: Settings, package: str, pristine: Path | None, name: str |
 
     auditor = Auditor(settings, package, pristine)
     made = adopt(auditor.package, auditor.files, name or f"{auditor.package.name}-local")
-    settings.emit(made.text)
+    settings.emit(made.text, verbatim=True)
     count = len(made.files)
     click.echo(f"adopted the edits of {count} file{'' if count == 1 else 's'}", err=True)
     for path in made.left:
         click.echo(f"not adopted, as text cannot say it: {path}", err=True)
-    click.echo(f"next: reinstall {auditor.package.name}, then sm-patch apply "
-               f"{settings.output or 'what was written'}", err=True)
+    settings.tell(f"next: reinstall {auditor.package.name}, then sm-patch apply "
+                  f"{settings.output or 'what was written'}")
     return Exit.DONE

@@ -42,14 +42,14 @@ def command(settings: Settings, patchsets: tuple[str, ...]) -> Exit:
     plan = planner.plan(wanted)
     text = "" if plan.refused else diff(plan, planner)
     for line in (*dict.fromkeys(planner.notes), *lines(plan, "diff")):
-        click.echo(line, err=True)
+        settings.tell(line)
     if settings.format == "json":
         request = request_of(plan, lambda name: session.view(planner(name).package), {})
         staged = session.stage(request, planner.targets)
         rows = [_row(planner(name).package, session, staged) for name in plan.packages]
         text = to_json(plan, rows, text)
     if text or settings.format == "json":
-        settings.emit(text)
+        settings.emit(text, verbatim=True)
     return plan.exit
 
 

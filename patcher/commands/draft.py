@@ -45,8 +45,8 @@ def command(settings: Settings, package: str, name: str | None,
     for line in left_lines(proposed):
         click.echo(f"not proposed: {line}", err=True)
     if text:
-        settings.emit(text)
-    click.echo(_summary(proposed, settings.output or "what was written"), err=True)
+        settings.emit(text, verbatim=True)
+    settings.tell(_summary(proposed, settings.output or "what was written"))
     return Exit.DONE
 
 

@@ -37,7 +37,7 @@ def command(settings: Settings, patchsets: tuple[str, ...], folder: Path, origin
     planner = _planner(settings, origin)
     plan = planner.plan(requests(patchsets, settings.group))
     for line in lines(plan, "export"):
-        click.echo(line, err=True)
+        settings.tell(line)
     if plan.refused:
         raise Conflict("some groups cannot go through: nothing was written",
                        next_step="name the others with --group")

@@ -13,20 +13,24 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 
-from patcher.errors import output_errors
+from patcher.commands.again import Given, again, given
+from patcher.errors import PatcherError, output_errors
 
 _DEFAULT_REFERENCES = ("sm_90a", "sm_100a")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The common options of one invocation, as typed; resolving them is the verb's work."""
+    """The common options of one invocation, as typed; resolving them is the verb's work.
+
+    ``given`` are those that a next command must repeat (see ``commands/again.py``).
+    """
 
     arch: tuple[str, ...] = ("auto",)
     reference: tuple[str, ...] = _DEFAULT_REFERENCES
@@ -39,12 +43,23 @@ class Settings:
     jobs: int = 1
     state: str | None = None
     env_from: str | None = None
+    given: Given = field(default_factory=dict)
 
-    def emit(self, text: str) -> None:
-        """Write a verb's data to ``-o FILE``, else to stdout.
+    def again(self, text: str) -> str:
+        """The text, its commands with the options that this one was given."""
+        return again(text, self.given)
+
+    def tell(self, text: str) -> None:
+        """Say something on stderr."""
+        click.echo(self.again(text), err=True)
+
+    def emit(self, text: str, *, verbatim: bool = False) -> None:
+        """Write a verb's data to ``-o FILE``, else to stdout; ``verbatim`` is not talk.
 
         Raises InputError when the file cannot be written.
         """
+        if self.format == "text" and not verbatim:
+            text = self.again(text)
         if self.output is None or self.output == "-":
             with output_errors("stdout"):
                 click.echo(text, nl=not text.endswith("\n"))
@@ -136,7 +151,12 @@ def common(*names: str, formats: tuple[str, ...] = ("text", "json")) -> Callable
         @functools.wraps(function)
         def wrapper(**values: Any) -> Any:
             chosen = {name: values.pop(name) for name in names}
-            return function(settings=Settings(**chosen), **values)
+            settings = Settings(**chosen, given=given(click.get_current_context()))
+            try:
+                return function(settings=settings, **values)
+            except PatcherError as error:
+                error.next_step = error.next_step and settings.again(error.next_step)
+                raise
 
         for name in reversed(names):
             option = _format_option(formats) if name == "format" else _OPTIONS[name]

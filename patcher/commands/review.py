@@ -11,8 +11,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from patcher.changes import Change, Create, Delete, Link, Modify, Move, Unlink
 from patcher.commands.options import Settings
 from patcher.commands.planning import Planner
@@ -34,7 +32,7 @@ def review(settings: Settings, wanted: Sequence[Request]) -> Exit:
     planner = Planner(settings, find_environment(settings.python, settings.root), Untouched)
     plan = planner.plan(wanted)
     for line in (*dict.fromkeys(planner.notes), *lines(plan, "apply")):
-        click.echo(line, err=True)
+        settings.tell(line)
     if plan.refused:
         raise Conflict("some groups cannot go through: no branch was written",
                        next_step="name the others with --group")

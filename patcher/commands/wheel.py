@@ -40,7 +40,7 @@ def command(settings: Settings, patchsets: tuple[str, ...], wheel: Path, folder:
     package = find_package(str(wheel), environment)
     plan, changes = _planned(settings, patchsets, package, environment)
     for line in lines(plan, "wheel"):
-        click.echo(f"{line} {wheel}" if "sm-patch wheel " in line else line, err=True)
+        settings.tell(f"{line} {wheel}" if "sm-patch wheel " in line else line)
     if plan.refused:
         raise Conflict("some groups cannot go through: no wheel was written",
                        next_step="name the others with --group")

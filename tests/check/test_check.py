@@ -94,9 +94,10 @@ def test_text_has_a_table_reasons_and_the_next_command(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "2 releases: 1 applicable, 1 conflict"
     assert lines[2:6] == ["mini-sm120", "  mini  main", "  1.0   conflict", "  1.1   applicable"]
-    assert lines[-1] == f"next: sm-patch scan {respelled}"
+    assert lines[-1] == f"next: sm-patch scan --arch sm_120a --cuda 12.8 {respelled}"
     assert main([*arguments, "--versions", "1.1"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "next: sm-patch diff mini-sm120"
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "next: sm-patch diff --arch sm_120a --cuda 12.8 mini-sm120")
 
 
 def test_a_release_that_is_not_there_is_missing(

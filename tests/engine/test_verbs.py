@@ -106,13 +106,15 @@ def expected_digest(site: Path, paths: Sequence[str]) -> str:
 def test_a_change_goes_on_and_comes_off(run: Run, site: Path, tmp_path: Path) -> None:
     name = document(tmp_path)
     before = snapshot(tmp_path / "a")
-    assert run("status")[:2] == (0, "nothing is applied here\nnext: sm-patch patchsets\n")
+    place = f"--python {tmp_path / 'a'}"  # each command to type is for the same environment
+    assert run("status")[:2] == (
+        0, f"nothing is applied here\nnext: sm-patch patchsets {place}\n")
     code, out, _ = run("apply", name, "--check")
     assert (code, out.splitlines()[0]) == (1, "would apply tiny-open/gate to tiny 1.0")
     assert snapshot(tmp_path / "a") == before  # neither --check nor status write anything
     code, out, _ = run("apply", name)
     assert (code, out.splitlines()[0]) == (0, "applied tiny-open/gate to tiny 1.0")
-    assert out.splitlines()[-1] == f"next: sm-patch verify {name}"
+    assert out.splitlines()[-1] == f"next: sm-patch verify {place} {name}"
     assert "--group header" in out
     assert (site / "tiny/gate.py").read_text() == TEXT.replace("10]", "10, 12]")
     assert (site / "tiny/k.cuh").read_text() == HEADER
@@ -159,7 +161,7 @@ def test_a_group_that_cannot_go_through_stops_all(run: Run, site: Path, tmp_path
     before = snapshot(tmp_path / "a")
     code, out, _ = run("apply", name, "--group", "gate", "--group", "header")
     assert (code, out.splitlines()[0][:34]) == (3, "not applied, nothing was written: ")
-    command = f"sm-patch apply {name} --group header"
+    command = f"sm-patch apply --python {tmp_path / 'a'} {name} --group header"
     assert out.splitlines()[-1] == f"next: {command}"
     assert run(*shlex.split(command)[1:], "--check")[0] == 1  # it does go through, as typed
     assert {p: w for p, w in snapshot(tmp_path / "a").items() if "share" not in p} == {
@@ -249,7 +251,8 @@ def test_a_reinstall_shows_as_lost(run: Run, site: Path, tmp_path: Path, uv: Uv,
     uv_install(uv, tmp_path / "a", one, "--reinstall", "--link-mode", "copy")
     code, out, _ = run("status")
     assert (code, out.splitlines()[0]) == (0, "tiny-open: lost")
-    assert out.splitlines()[-1] == "next: sm-patch apply tiny-open --group gate"
+    assert out.splitlines()[-1] == (
+        f"next: sm-patch apply --python {tmp_path / 'a'} tiny-open --group gate")
     assert run("status", "--check")[0] == 1
     assert run("apply", name)[0] == 0
     assert run("status", "--check")[0] == 0

@@ -115,7 +115,8 @@ def test_why_goes_from_the_function_to_the_binary(capsys: pytest.CaptureFixture[
     assert "trtllm_custom_all_reduce: hollow" in words
     assert "trtllm_allreduce_fusion: ok" in words
     assert "via trtllm_allreduce.cu -> trtllm_allreduce.cuh" in words
-    assert text.splitlines()[-1] == "Next: sm-patch diff flashinfer-sm120 --group trtllm-comm"
+    assert text.splitlines()[-1] == (f"Next: sm-patch diff --arch sm_120a --root {MINI} "
+                                     "flashinfer-sm120 --group trtllm-comm")
 
 
 @pytest.mark.parametrize("topic", ["trtllm_comm", "lamport_style_one_shot_all_reduce_norm_kernel"])
