@@ -57,6 +57,11 @@ class Evidence:
     line: int
     text: str
 
+    @property
+    def where(self) -> str:
+        """``path:line``, or the path alone where there is no line."""
+        return f"{self.path}:{self.line}" if self.line else self.path
+
 
 @dataclass(frozen=True, slots=True)
 class Location:

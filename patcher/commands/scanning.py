@@ -12,6 +12,7 @@ import click
 from patcher.commands.options import Settings
 
 if TYPE_CHECKING:
+    from patcher.package.model import Package
     from patcher.scan.model import Options, Report
 
 
@@ -36,6 +37,7 @@ def scan_packages(settings: Settings, names: Sequence[str], options: Options) ->
         package = find_package(name, environment)
         for warning in package.warnings:
             click.echo(f"{package.name}: {warning}", err=True)
+        _say_what_is_gone(package)
         profile = profile_for(package)
         resolved = [profile.resolve_target(device, package, toolkit) for device in settings.arch]
         for item in resolved:
@@ -45,6 +47,22 @@ def scan_packages(settings: Settings, names: Sequence[str], options: Options) ->
         reports.append(scan(package, profile, targets, references, toolkit,
                             replace(options, assumed=assumed, tick=_progress()), store=store))
     return combine(reports)
+
+
+def _say_what_is_gone(package: Package) -> None:
+    """Warn about files of RECORD that are missing; nothing left at all is an error."""
+    from patcher.errors import InputError
+
+    gone = package.gone()
+    if not gone:
+        return
+    again = f"reinstall it: pip install --force-reinstall --no-deps {package.name}"
+    own = {path for path in package.record if not path.startswith(f"{package.dist_info}/")}
+    if own.issubset(gone):
+        raise InputError(f"{package.name} has metadata here, but none of its {len(own)} files",
+                         where=str(package.root), next_step=again)
+    click.echo(f"{package.name}: {len(gone)} of {len(package.record)} installed files are "
+               f"missing, among them {gone[0]}; what they hold is not scanned: {again}", err=True)
 
 
 class _progress:  # noqa: N801 - used as a function

@@ -104,6 +104,20 @@ class Package:
         same = hashlib.new(entry.algorithm, data).hexdigest() == entry.digest
         return RecordState.SAME if same else RecordState.DIFFERS
 
+    def gone(self) -> tuple[str, ...]:
+        """The files of RECORD that are not here, compiled Python aside."""
+        here: dict[str, frozenset[str]] = {}
+        found = []
+        for path in self.record:
+            folder, _, name = path.rpartition("/")
+            if path.startswith(("../", "/")) or name.endswith(".pyc"):
+                continue  # scripts and the like outside the root
+            if folder not in here:
+                here[folder] = self.tree.names(folder)
+            if name not in here[folder]:
+                found.append(path)
+        return tuple(found)
+
     def poisoned(self, paths: Iterable[str] | None = None) -> tuple[Poisoned, ...]:
         """The files (of ``paths``, else of RECORD) edited in place through a shared hard link."""
         found = []

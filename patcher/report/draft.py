@@ -52,8 +52,7 @@ def _patch(proposal: Proposal, draft: Draft, number: int) -> Iterator[str]:
         at = ", ".join(map(str, gate.lines or (gate.location.line,)))
         yield f"      # {gate.layer.value}, {gate.effect.value}, line {at}"
     for evidence in proposal.evidence[:6]:
-        place = f"{evidence.path}:{evidence.line}" if evidence.line else evidence.path
-        yield f"      # {place}: {_plain(evidence.text)}"
+        yield f"      # {evidence.where}: {_plain(evidence.text)}"
     operation = proposal.operation
     kind = {PythonGate: "python-gate", CudaGuard: "cuda-guard", Flag: "flag"}[type(operation)]
     yield f"      - id: {kind}-{number}"

@@ -85,6 +85,29 @@ class _View:
 
 def headline(report: Report) -> str:
     """The answer in one sentence, with what had to be assumed."""
+    built = report.modules or any(row.module for row in report.configurations)
+    text = _modules_headline(report) if built else _gates_headline(report)
+    return text + (f" (assumed: {'; '.join(report.assumed)})" if report.assumed else "")
+
+
+def _gates_headline(report: Report) -> str:
+    """For a package that builds no modules: how many gates exclude the target."""
+    targets = ", ".join(target.name for target in report.targets)
+    counts = {s: sum(g.count for g in report.findings if g.severity is s) for s in _ORDER}
+    graver, warned = counts[Severity.CRITICAL], counts[Severity.WARNING]
+    said = [f"{graver} critical"] if graver else []
+    said += [f"{warned} warning" + "s" * (warned > 1)] if warned else []
+    if not said:
+        explained = counts[Severity.INFO]
+        return f"nothing to patch on {targets}" + (
+            f": hardware, intent or an alternative explains all {explained} gates"
+            if explained else ": no gate excludes it")
+    groups = sorted({g.opened_by for g in report.findings if g.opened_by})
+    opened = f"opened by {', '.join(groups)}" if groups else "no shipped group opens one"
+    return f"gates that exclude {targets}: {', '.join(said)}; {opened}"
+
+
+def _modules_headline(report: Report) -> str:
     closed = [module for module in report.modules if module.closed]
     targets = ", ".join(target.name for target in report.targets)
     openable = openable_modules(report)
@@ -101,8 +124,6 @@ def headline(report: Report) -> str:
         text += "; nothing to patch here"
         reasons = _reasons(report)
         text += f": what stays closed is {reasons}" if reasons else ""
-    if report.assumed:
-        text += f" (assumed: {'; '.join(report.assumed)})"
     return text
 
 
@@ -169,7 +190,7 @@ def reason(gate: Gate) -> str:
         return f"cause {gate.cause.value}"
     first = gate.evidence[0]
     text = first.text if len(first.text) < 160 else first.text[:157] + "..."
-    return f"{gate.cause.value} ({first.path}:{first.line} {text})"
+    return f"{gate.cause.value} ({first.where} {text})"
 
 
 def _shared(view: _View) -> Iterator[str]:
@@ -223,8 +244,7 @@ def _gate(report: Report, gate: Gate, style: Style) -> Iterator[str]:
         yield from wrap(names(gate), "      in ")
     yield from wrap(gate.condition, "      ")
     for item in gate.evidence[: len(gate.evidence) if style.expand else 1]:
-        where = f"{item.path}:{item.line} " if item.line else f"{item.path} "
-        yield from wrap(f"{where}{item.text}", "      | ")
+        yield from wrap(f"{item.where} {item.text}", "      | ")
     if gate.opened_by:
         yield from wrap(gate.opened_by, "      opened by ")
     if style.expand:

@@ -120,11 +120,14 @@ class Oracle:
         return [*call, *(["-fdirectives-only"] if self.as_written else []), unit]
 
     def preprocess(self, unit: str, world: str) -> str:
-        """The text that the compiler proper sees; errors of the source do not end it."""
-        run = subprocess.run(self.commands(unit, world), cwd=self.root, capture_output=True,
-                             check=False)
+        """Of the text that the compiler proper sees, the lines that tell where they are from
+        and the markers; errors of the source do not end it."""
+        with subprocess.Popen(self.commands(unit, world), cwd=self.root, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL) as compiler:
+            told = subprocess.run(["grep", "-aE", f'^ *# [0-9]+ "|{MARK}'],
+                                  stdin=compiler.stdout, capture_output=True, check=False)
         # gcc names a system header by its real path where that is shorter
-        return run.stdout.decode("latin-1").replace(f'"{self.root.resolve()}/', '"')
+        return told.stdout.decode("latin-1").replace(f'"{self.root.resolve()}/', '"')
 
     def marks(self, unit: str, world: str) -> tuple[Marks, set[str]]:
         """The markers that came out, and every file that was entered."""
@@ -132,29 +135,24 @@ class Oracle:
 
 
 def read_marks(text: str) -> tuple[Marks, set[str]]:
+    sequence, files = read_sequence(text)
     marks: Marks = {}
-    files: set[str] = set()
-    here = ""
-    for line in text.splitlines():
-        if match := _LINE.match(line):  # after an indented #include, -fdirectives-only indents it
-            here = os.path.normpath(match[2])
-            files.add(here)
-            continue
-        for found in _MARK.findall(line):
-            marks.setdefault(here, set()).add(int(found))
-    return marks, {f for f in files if not f.startswith("<")}
+    for path, line in sequence:
+        marks.setdefault(path, set()).add(line)
+    return marks, files
 
 
-def mark_sequence(text: str) -> list[tuple[str, int]]:
-    """The markers in the order in which they came out."""
+def read_sequence(text: str) -> tuple[list[tuple[str, int]], set[str]]:
+    """The markers in the order in which they came out, and every file that was entered."""
     found: list[tuple[str, int]] = []
+    names: dict[str, str] = {}
     here = ""
-    for line in text.splitlines():
-        if match := _LINE.match(line):
-            here = os.path.normpath(match[2])
+    for line in text.split("\n"):
+        if match := _LINE.match(line):  # after an indented #include, -fdirectives-only indents it
+            here = names.get(match[2]) or names.setdefault(match[2], os.path.normpath(match[2]))
         elif MARK in line:
             found += [(here, int(number)) for number in _MARK.findall(line)]
-    return found
+    return found, {f for f in names.values() if not f.startswith("<")}
 
 
 def world_bit(world: str) -> int:

@@ -37,8 +37,7 @@ from tests.cuda.oracle import (
     Oracle,
     configuration,
     mark,
-    mark_sequence,
-    read_marks,
+    read_sequence,
     world_bit,
 )
 from tests.cuda.sequence import RecordingWalker, Sequences
@@ -153,7 +152,8 @@ class Comparison:
         compared = 0
         for world in WORLDS:
             text = oracle.preprocess(unit.path, world)
-            real = [m for m in mark_sequence(text) if not m[0].startswith("/")]
+            sequence, entered = read_sequence(text)
+            real = [m for m in sequence if not m[0].startswith("/")]
             bit = world_bit(world)
             mine = self._sequences.of(record, bit)
             compared += len(real)
@@ -161,7 +161,7 @@ class Comparison:
                 problems.append(f"{world}: {first_difference(mine, real)}")
             problems += [f"{world}: {path}:{line} is unknown"
                          for path, line in self._sequences.unknown(record, bit)[:_SHOWN]]
-            problems += self._files(record, read_marks(text)[1], world)
+            problems += self._files(record, entered, world)
         return {"corpus": self.corpus.name, "unit": unit.path, "as": unit.configuration.id,
                 "stubs": stubs, "marks": compared, "problems": problems[:_SHOWN]}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -158,3 +159,52 @@ def test_a_guard_lists_the_guards_it_hides(
     assert [(g["line"], g["condition"]) for g in hidden] == [(line + 1, "__CUDA_ARCH__ >= 1000")]
     assert not hidden[0]["excludes_target"]
     assert "sm_120a" in hidden[0]["unreached"]
+
+
+def test_metadata_without_its_files_is_an_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A scan of nothing must not say that nothing is closed."""
+    root = tmp_path / "site"
+    shutil.copytree(MINI, root)
+    shutil.rmtree(root / "flashinfer")
+    assert cli.main(["scan", "flashinfer-python", "--root", str(root), "--arch", "sm_120a"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "none of its" in said.err
+    assert "reinstall" in said.err
+
+
+def test_a_missing_file_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    root = tmp_path / "site"
+    shutil.copytree(MINI, root)
+    (root / "flashinfer/jit/comm.py").unlink()
+    assert cli.main(["scan", "flashinfer", "--root", str(root), "--arch", "sm_120a"]) == 0
+    said = capsys.readouterr().err
+    assert "1 of 21 installed files are missing, among them flashinfer/jit/comm.py" in said
+
+
+def test_evidence_without_a_line_shows_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """``path:0`` is no place: an upstream reference has no line."""
+    for more in ([], ["--all", "--expand"]):
+        text = run(capsys, "scan", "flashinfer", "--root", str(MINI), "--arch", "sm_120a", *more)
+        assert not re.search(r":0\b", text)
+    assert "flashinfer-sm120.yaml upstream:" in text
+
+
+def test_a_package_without_modules_is_counted_in_gates(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The first line never says that nothing is closed while findings follow."""
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    arguments = ["scan", "other", "--root", str(tmp_path), "--arch", "sm_120a"]
+    assert run(capsys, *arguments).startswith(
+        "nothing to patch on sm_120a: no gate excludes it\n")
+    (folder / "k.cu").write_text(
+        "__global__ void k(int* p) {\n#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200\n"
+        "  p[threadIdx.x] = 1;\n#endif\n}\n")
+    (folder / "a.py").write_text("f(supported_major_versions=[9, 10])\n")
+    assert run(capsys, *arguments).startswith(
+        "gates that exclude sm_120a: 1 critical, 1 warning; no shipped group opens one\n")
