@@ -103,3 +103,17 @@ def ninja() -> Path:
     if not found:
         _absent("ninja", "`pip install ninja`")
     return Path(str(found))
+
+
+@pytest.fixture(scope="session")
+def source_tree() -> Callable[[str, str], Path]:
+    """``source_tree("vllm", "0.33.0")``: an unpacked source archive; never write there."""
+
+    def find(distribution: str, version: str) -> Path:
+        folder = REPOSITORY / "corpus" / "sources" / f"{distribution}-{version}"
+        if not folder.is_dir():
+            _absent(f"the source archive of {distribution} {version}",
+                    f"run `python corpus/sources.py {distribution}=={version}`")
+        return folder
+
+    return find

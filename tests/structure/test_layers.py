@@ -14,7 +14,7 @@ LAYERS = (
     # the vocabulary
     ("errors", "arch", "gates", "edits", "changes", "tree", "instructions", "atomic", "toml"),
     # libraries that know nothing of packages and patches
-    ("cuda", "python", "binary", "host", "repack"),
+    ("cuda", "python", "binary", "host", "cmake", "repack"),
     # what is known of packages, patchsets and caches
     ("package", "toolchain", "profiles", "operations", "patchset", "caches", "releases", "project"),
     # what is seen in a package
