@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup -q
 
-.PHONY: help demo test test-slow test-real test-all corpus trees lint format bench clean
+.PHONY: help demo test test-slow test-real test-all corpus trees lint docs zipapp bench clean
 help:
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
@@ -47,6 +47,10 @@ trees: $(VENV)/.run  ## build CUDA toolkits from real wheels: matching, skewed, 
 lint: $(VENV)/.dev  ## ruff and mypy --strict
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+
+docs: $(VENV)/.run  ## the documentation as a site in build/site; any warning is an error
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 bench: $(VENV)/.dev wheels  ## measure, and write docs/benchmarks.md
 	@$(BIN)/python -m bench.bench $(if $(LARGE),--large)
