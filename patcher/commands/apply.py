@@ -52,4 +52,6 @@ def command(settings: Settings, patchsets: tuple[str, ...], every: bool, check: 
         from patcher.commands.review import review
 
         return review(settings, wanted)
-    return Application(settings, options, wanted).run()
+    done = Application(settings, options, wanted).run()
+    settings.emit(done.json() if settings.format == "json" else done.text())
+    return done.exit

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import click
-
 from patcher.arch import Target as Arch
 from patcher.caches.actions import CacheAction
 from patcher.caches.aot import AotPolicy
@@ -77,6 +75,42 @@ def chosen(settings: Settings, names: Sequence[str], *, every: bool,
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What apply did, or with ``check`` would do.
+
+    ``packages`` have their digests before and after; ``diff`` is what was written;
+    ``after`` says by group whether it is in effect, which caches went, and who must restart.
+    """
+
+    plan: Plan
+    packages: tuple[PackageRow, ...]
+    diff: str
+    changed: bool
+    after: Aftermath
+    check: bool = False
+
+    @property
+    def exit(self) -> Exit:
+        """The exit code of ``sm-patch apply``."""
+        if self.plan.refused:
+            return Exit.REFUSED
+        return Exit.CHECK_FAILED if self.check and self.changed else Exit.DONE
+
+    def text(self) -> str:
+        """For people: the answer first, the next command last."""
+        after = self.after
+        return "\n".join(applied(self.plan, self.packages, after.effective, after.caches,
+                                 after.restart, changed=self.changed, check=self.check))
+
+    def json(self) -> str:
+        """The contract's document."""
+        known = {name: state.value for name, (state, _) in self.after.effective.items()}
+        return to_json(self.plan, self.packages, self.diff, changed=self.changed,
+                       effective=known, restart=list(self.after.restart),
+                       caches=[action.public() for action in self.after.caches])
+
+
 class Application:
     """One run of ``apply``."""
 
@@ -88,8 +122,8 @@ class Application:
         self._views: dict[str, PackageView] = {}
         self._said: list[CacheAction] = []
 
-    def run(self) -> Exit:
-        """Plan under the lock, write, report. Raises Refused and its kin."""
+    def run(self) -> Applied:
+        """Plan under the lock, and write. Raises Refused and its kin."""
         options = self._options
         with self._changing.session(check=options.check,
                                     timeout=options.lock_timeout) as session:
@@ -104,15 +138,13 @@ class Application:
                 rows, text = [replace(row, after=row.before) for row in rows], ""
             else:
                 self._preflight(planner, _without_refused(plan))
-            said = [*planner.notes, *proven_notes(plan, planner)]
+            for note in dict.fromkeys((*planner.notes, *proven_notes(plan, planner))):
+                self._settings.tell(note)
             after = Aftermath({}, (), ())
             if not (options.check or stopped):
                 after = self._write(session, plan, staged, rows)
-            changed = bool(staged.steps) and not stopped
-            self._report(plan, rows, text, after, changed, said)
-        if plan.refused:
-            return Exit.REFUSED
-        return Exit.CHECK_FAILED if options.check and changed else Exit.DONE
+        return Applied(plan, tuple(rows), text, bool(staged.steps) and not stopped, after,
+                       options.check)
 
     def _view(self, session: Session, package: Package) -> PackageView:
         self._changing.site.adopt(package)
@@ -122,15 +154,28 @@ class Application:
         """With ``--all`` only what fits: its package is there, in a version it was written for."""
         if not self._options.every:
             return planner.plan(self._wanted)
-        plan = planner.plan([request for request in self._wanted if _is_here(request, planner)])
+        plan = planner.plan([request for request in self._wanted
+                             if self._is_here(request, planner)])
         unfit = {(item.patchset.name, group.id): group for item in plan.patchsets
                  for group in item.groups
                  if group.outcome in (Outcome.UNSUPPORTED, Outcome.MISSING)}
         for (patchset, name), group in unfit.items():
             if group.selected:
-                click.echo(f"left out: {patchset}/{name}: {group.reason}", err=True)
+                self._settings.tell(f"left out: {patchset}/{name}: {group.reason}")
         return _mapped(plan, {name: replace(group, selected=False)
                               for name, group in unfit.items()})
+
+    def _is_here(self, request: Request, planner: Planner) -> bool:
+        patchset = request.patchset
+        names = {patchset.package_of(group, patch) for group in patchset.groups
+                 if group.id in patchset.default_groups for patch in group.patches}
+        try:
+            for name in sorted(names or {patchset.package}):
+                planner(name)
+        except PackageNotFound:
+            self._settings.tell(f"{patchset.name}: its package is not here")
+            return False
+        return True
 
     def _staged(self, session: Session, planner: Planner) -> tuple[Plan, Staged]:
         """The plan with the engine's obstacles in it, and the steps of what goes through."""
@@ -154,7 +199,7 @@ class Application:
         for warning in staged.warnings:
             if self._options.require_clean:
                 raise Conflict(warning, next_step="undo that edit, or leave out --require-clean")
-            click.echo(f"warning: {warning}", err=True)
+            self._settings.tell(f"warning: {warning}")
         return plan, staged
 
     def _aside(self, session: Session, plan: Plan
@@ -202,7 +247,7 @@ class Application:
                          self._options.policy)
         enforce(found, live=self._changing.live, force=self._options.force)
         for finding in found:
-            click.echo(f"warning: {finding.module}: {finding.summary}", err=True)
+            self._settings.tell(f"warning: {finding.module}: {finding.summary}")
 
     def _write_lock(self, staged: Staged) -> None:
         path = Path(str(self._options.write_lock))
@@ -213,21 +258,6 @@ class Application:
                     for name in sorted(staged.journal.packages())
                     if (subject := self._changing.site.subject(name)) is not None]
         write_lock(path, packages, rows)
-
-    def _report(self, plan: Plan, rows: Sequence[PackageRow], text: str, after: Aftermath,
-                changed: bool, notes: Sequence[str]) -> None:
-        for note in dict.fromkeys(notes):
-            click.echo(note, err=True)
-        if self._settings.format == "json":
-            known = {name: state.value for name, (state, _) in after.effective.items()}
-            self._settings.emit(to_json(
-                plan, rows, text, changed=changed, effective=known,
-                caches=[action.public() for action in after.caches],
-                restart=list(after.restart)))
-            return
-        self._settings.emit("\n".join(applied(plan, rows, after.effective, after.caches,
-                                              after.restart, changed=changed,
-                                              check=self._options.check)))
 
 
 def _check_locked(path: Path, rows: Iterable[PackageRow]) -> None:
@@ -240,19 +270,6 @@ def _check_locked(path: Path, rows: Iterable[PackageRow]) -> None:
             raise Refused(f"{row.name} would get digest {row.after[:12]}, the lock file has "
                           f"{wanted.digest[:12]}", where=str(path),
                           next_step=f"install {row.name} {wanted.version}, unmodified")
-
-
-def _is_here(request: Request, planner: Planner) -> bool:
-    patchset = request.patchset
-    names = {patchset.package_of(group, patch) for group in patchset.groups
-             if group.id in patchset.default_groups for patch in group.patches}
-    try:
-        for name in sorted(names or {patchset.package}):
-            planner(name)
-    except PackageNotFound:
-        click.echo(f"{patchset.name}: its package is not here", err=True)
-        return False
-    return True
 
 
 def _mapped(plan: Plan, change: dict[GroupName, GroupPlan]) -> Plan:

@@ -9,8 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import click
-
 from patcher.affected import Surroundings, effect
 from patcher.caches.actions import CacheAction
 from patcher.caches.aot import dropped_libraries
@@ -73,17 +71,18 @@ class Changing:
         if check:
             session = reading(home)
             if session.pending:
-                click.echo(f"an interrupted change of {', '.join(session.pending)} is pending: "
-                           "the next apply or revert finishes it", err=True)
+                self._settings.tell(
+                    f"an interrupted change of {', '.join(session.pending)} is pending: "
+                    "the next apply or revert finishes it")
             yield session
             return
         with writing(home, self.handler(timeout), timeout) as session:
             if session.recovered is not None:
                 done = "finished" if session.recovered.forward else "undid"
-                click.echo(f"{done} an interrupted change of "
-                           f"{', '.join(session.recovered.patchsets)}", err=True)
+                self._settings.tell(f"{done} an interrupted change of "
+                                    f"{', '.join(session.recovered.patchsets)}")
                 for key in session.recovered.foreign:
-                    click.echo(f"  left alone, as somebody edited it: {key.path}", err=True)
+                    self._settings.tell(f"  left alone, as somebody edited it: {key.path}")
             yield session
 
     def rows(self, session: Session, staged: Staged, targets: Iterable[Target]

@@ -29,7 +29,8 @@ _DEFAULT_REFERENCES = ("sm_90a", "sm_100a")
 class Settings:
     """The common options of one invocation, as typed; resolving them is the verb's work.
 
-    ``given`` are those that a next command must repeat (see ``commands/again.py``).
+    ``given`` are those that a next command must repeat (see ``commands/again.py``);
+    ``talk`` hears what is said besides the data, in place of stderr.
     """
 
     arch: tuple[str, ...] = ("auto",)
@@ -44,6 +45,7 @@ class Settings:
     state: str | None = None
     env_from: str | None = None
     given: Given = field(default_factory=dict)
+    talk: Callable[[str], None] | None = None
 
     def again(self, text: str) -> str:
         """The text, its commands with the options that this one was given."""
@@ -51,7 +53,10 @@ class Settings:
 
     def tell(self, text: str) -> None:
         """Say something on stderr."""
-        click.echo(self.again(text), err=True)
+        if self.talk is not None:
+            self.talk(text)
+        else:
+            click.echo(self.again(text), err=True)
 
     def emit(self, text: str, *, verbatim: bool = False) -> None:
         """Write a verb's data to ``-o FILE``, else to stdout; ``verbatim`` is not talk.

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from patcher.arch import EMPTY, ArchSet
 from patcher.commands.options import Settings
+from patcher.engine.asked import request_of
+from patcher.engine.digest import package_digest
 from patcher.errors import UsageError
 from patcher.lawful import leaves_nothing, obeys_law
+from patcher.package.environment import find_environment
 from patcher.package.find import find_package
 from patcher.package.model import Environment, Package
 from patcher.patchset.load import load_patchset
 from patcher.plan import Plan, Request, State, Subject, plan
-from patcher.preview import refuse_clashes
+from patcher.preview import diff, refuse_clashes
 from patcher.profiles import profile_for
+from patcher.report.plan import PackageRow
+from patcher.session import Session, reading
+from patcher.state import find_home
 from patcher.toolchain.find import find_toolkit
 from patcher.toolchain.model import Toolkit
 
@@ -87,3 +94,47 @@ class Planner:
         """The packages found so far, by distribution name."""
         found = [subject.package for subject in self._subjects.values()]
         return {package.name: package for package in found}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What applying patchsets would do: outcomes by group, and the diff.
+
+    ``diff`` is empty when a selected group cannot go through: apply would write nothing.
+    ``packages`` have their digest now, and as it would be.
+    """
+
+    plan: Plan
+    diff: str
+    packages: tuple[PackageRow, ...]
+    subjects: Planner
+
+    @property
+    def changed(self) -> bool:
+        """True when applying would write something."""
+        return self.plan.changed and not self.plan.refused
+
+
+def planned(settings: Settings, names: Sequence[str]) -> Planned:
+    """Plan the groups of these patchsets that are taken by default, or those of ``--group``."""
+    wanted = requests(names, settings.group)
+    environment = find_environment(settings.python, settings.root)
+    home = find_home(prefix=environment.prefix, root=environment.root, state=settings.state)
+    session = reading(home)
+    planner = Planner(settings, environment, session.view)
+    made = planner.plan(wanted)
+    for note in dict.fromkeys(planner.notes):
+        settings.tell(note)
+    return Planned(made, "" if made.refused else diff(made, planner),
+                   tuple(_rows(made, planner, session)), planner)
+
+
+def _rows(made: Plan, planner: Planner, session: Session) -> Iterator[PackageRow]:
+    request = request_of(made, lambda name: session.view(planner(name).package), {})
+    staged = session.stage(request, planner.targets)
+    for name in made.packages:
+        one = planner(name).package
+        yield PackageRow(
+            one.name, one.version, str(one.root),
+            package_digest(session.home, session.journal, one.name, one.version),
+            package_digest(session.home, staged.journal, one.name, one.version, staged.steps))

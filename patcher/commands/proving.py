@@ -7,20 +7,63 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patcher.arch import target
+from patcher.commands.options import Settings
 from patcher.commands.planning import Planner, requests
 from patcher.engine.codec import to_json
 from patcher.errors import Refused, UsageError
 from patcher.journal import Journal
+from patcher.package.environment import find_environment
 from patcher.patchset.load import is_patchset
 from patcher.plan import Plan, Request
 from patcher.preview import package_changes
+from patcher.report.progress import progress
+from patcher.session import reading
+from patcher.state import find_home
 from patcher.tree import ChangedTree
+from patcher.verify.judge import Verdict
 from patcher.verify.proof import Options, prove, prove_package
 from patcher.verify.remember import keep, key, package_digest, recall
 from patcher.verify.result import as_row
 from patcher.verify.shipped import proofs_of, write_proofs
 from patcher.verify.store import Store
 from patcher.verify.tools import find_tools
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What the compiler said: one row per unit and target, as in the contract's JSON."""
+
+    rows: tuple[dict[str, Any], ...]
+    effort: str
+    toolkit: str  # "CUDA 13.0"
+
+    @property
+    def proven(self) -> bool:
+        """False when a kernel is hollow or a unit failed."""
+        bad = (Verdict.HOLLOW.value, Verdict.FAILED.value)
+        return not any(row["verdict"] in bad for row in self.rows)
+
+
+def proved(settings: Settings, names: Sequence[str], *, effort: str = "quick",
+           units: Sequence[str] = (), executor: str = "local", scheduler: str | None = None,
+           write_proof: Path | None = None) -> Proof:
+    """Compile before and after. Raises ToolFailed without nvcc, Refused for what cannot be applied.
+    """
+    environment = find_environment(settings.python, settings.root)
+    home = find_home(prefix=environment.prefix, root=environment.root, state=settings.state)
+    planner = Planner(settings, environment, reading(home).view)
+    with progress("compiling") as shown:
+        options = Options(effort == "quick", tuple(map(target, settings.reference)), tuple(units),
+                          executor, scheduler, settings.jobs, shown)
+        asked = Asked(planner, home.journal(), options)
+        rows = asked.answer(names, settings.group)
+        if write_proof:
+            count = asked.write_proofs(names, settings.group, write_proof)
+            planner.notes.append(f"{count} proofs are in {write_proof}")
+    for note in dict.fromkeys(planner.notes):
+        settings.tell(note)
+    return Proof(tuple(rows), effort, f"CUDA {planner.toolkit.version}")
 
 
 @dataclass(frozen=True, slots=True)

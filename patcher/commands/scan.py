@@ -36,7 +36,8 @@ _LAYERS = ("python", "preprocessor", "host", "build", "binary")
               help="Exit with 1 when a finding (with --baseline: a new one) is that grave.")
 @click.option("--self-check", is_flag=True,
               help="Have pcpp evaluate the conditions, too; exit with 1 when it differs.")
-@common("arch", "reference", "cuda", "root", "python", "format", "output")
+@common("arch", "reference", "cuda", "root", "python", "format", "output",
+        formats=("text", "json", "html"))
 def command(
     settings: Settings, packages: tuple[str, ...], everything: bool, expand: bool,
     layers: tuple[str, ...], modules: tuple[str, ...], units: tuple[str, ...],
@@ -47,16 +48,22 @@ def command(
     Each finding names the shipped group that opens it, or why none does.
     Nothing of the package is imported or run, and no GPU or compiler is needed.
     """
-    from patcher.commands.scanning import scan_packages
+    from patcher.commands.scanning import scanned
     from patcher.gates import Layer
     from patcher.scan.combine import since
     from patcher.scan.model import Options
 
     checked = _second_opinion() if self_check else None
     options = Options(frozenset(map(Layer, layers)), modules, units, conditions=checked)
-    report = scan_packages(settings, packages, options)
+    found = scanned(settings, packages, options)
+    report = found.report
     changes = since(report, baseline) if baseline else None
-    settings.emit(_render(settings.format, report, changes, everything, expand))
+    if settings.format == "html":
+        from patcher.commands.picturing import picture
+
+        settings.emit(picture(settings, found))
+    else:
+        settings.emit(_render(settings.format, report, changes, everything, expand))
     if checked is not None and _differs(checked):
         return Exit.CHECK_FAILED
     return _exit(changes.new if changes else report.findings, fail_on)

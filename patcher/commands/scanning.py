@@ -2,54 +2,79 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import click
-
 from patcher.commands.options import Settings
+from patcher.errors import PatcherError
 
 if TYPE_CHECKING:
+    from patcher.arch import Target
+    from patcher.gates import Gate
     from patcher.package.model import Package
-    from patcher.scan.model import Options, Report
+    from patcher.scan.model import ModuleReport, Options, Report
+    from patcher.toolchain.model import Toolkit
+    from patcher.tree import Tree
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """The answer of a scan, with the trees it was read from."""
+
+    report: Report
+    trees: tuple[Tree, ...]
+
+    @property
+    def findings(self) -> tuple[Gate, ...]:
+        """The gates that exclude a target or are over-open, the gravest first."""
+        return self.report.findings
+
+    @property
+    def modules(self) -> tuple[ModuleReport, ...]:
+        """The features that a gate concerns, layer by layer."""
+        return self.report.modules
+
+    def read(self, path: str) -> bytes | None:
+        """A file of the scan, generated units too; None for what cannot be read any more."""
+        for tree in self.trees:
+            try:
+                return tree.read(path)
+            except (OSError, PatcherError):
+                continue
+        return None
 
 
 def scan_packages(settings: Settings, names: Sequence[str], options: Options) -> Report:
+    """As ``scanned``, for those who need no source."""
+    return scanned(settings, names, options).report
+
+
+def scanned(settings: Settings, names: Sequence[str], options: Options) -> Scanned:
     """Scan each package for the devices of ``--arch`` and combine the reports."""
     from patcher.arch import target
-    from patcher.cuda.store import Store
     from patcher.package.environment import find_environment
     from patcher.package.find import find_package
-    from patcher.profiles import profile_for
     from patcher.scan.combine import combine
-    from patcher.scan.kept import scan
     from patcher.toolchain.find import find_toolkit
 
     environment = find_environment(settings.python, settings.root)
-    click.echo(f"environment: {environment.reason}", err=True)
+    settings.tell(f"environment: {environment.reason}")
     toolkit = find_toolkit(settings.cuda, environment)
-    store = Store.default()
     references = [target(name) for name in settings.reference]
-    reports = []
+    reports, trees = [], []
     for name in names:
         package = find_package(name, environment)
         for warning in package.warnings:
-            click.echo(f"{package.name}: {warning}", err=True)
-        _say_what_is_gone(package)
-        profile = profile_for(package)
-        resolved = [profile.resolve_target(device, package, toolkit) for device in settings.arch]
-        for item in resolved:
-            click.echo(f"target {item.target.name}: {item.reason}", err=True)
-        assumed = tuple(f"{r.target.name}: {r.reason}" for r in resolved if r.assumed)
-        targets = list(dict.fromkeys(r.target for r in resolved))
-        reports.append(scan(package, profile, targets, references, toolkit,
-                            replace(options, assumed=assumed, tick=_progress()), store=store))
-    return combine(reports)
+            settings.tell(f"{package.name}: {warning}")
+        _say_what_is_gone(settings, package)
+        report, tree = _scan(settings, package, toolkit, references, options)
+        reports.append(report)
+        trees.append(tree)
+    return Scanned(combine(reports), tuple(trees))
 
 
-def _say_what_is_gone(package: Package) -> None:
+def _say_what_is_gone(settings: Settings, package: Package) -> None:
     """Warn about files of RECORD that are missing; nothing left at all is an error."""
     from patcher.errors import InputError
 
@@ -61,17 +86,26 @@ def _say_what_is_gone(package: Package) -> None:
     if own.issubset(gone):
         raise InputError(f"{package.name} has metadata here, but none of its {len(own)} files",
                          where=str(package.root), next_step=again)
-    click.echo(f"{package.name}: {len(gone)} of {len(package.record)} installed files are "
-               f"missing, among them {gone[0]}; what they hold is not scanned: {again}", err=True)
+    settings.tell(f"{package.name}: {len(gone)} of {len(package.record)} installed files are "
+                  f"missing, among them {gone[0]}; what they hold is not scanned: {again}")
 
 
-class _progress:  # noqa: N801 - used as a function
-    """Counts units on a terminal's stderr, and says nothing elsewhere."""
+def _scan(settings: Settings, package: Package, toolkit: Toolkit, references: Sequence[Target],
+          options: Options) -> tuple[Report, Tree]:
+    from patcher.cuda.store import Store
+    from patcher.profiles import profile_for
+    from patcher.report.progress import progress
+    from patcher.scan.kept import scan
 
-    def __init__(self) -> None:
-        self._shown = sys.stderr.isatty()
+    profile = profile_for(package)
+    resolved = [profile.resolve_target(device, package, toolkit) for device in settings.arch]
+    for item in resolved:
+        settings.tell(f"target {item.target.name}: {item.reason}")
+    assumed = tuple(f"{r.target.name}: {r.reason}" for r in resolved if r.assumed)
+    targets = list(dict.fromkeys(r.target for r in resolved))
+    with progress(f"scanning {package.name}") as shown:
+        chosen = replace(options, assumed=assumed, tick=shown)
+        report = scan(package, profile, targets, references, toolkit, chosen,
+                      store=Store.default())
+    return report, profile.tree(package, toolkit)
 
-    def __call__(self, done: int, total: int) -> None:
-        if self._shown and (done % 20 == 0 or done == total):
-            end = "\n" if done == total else ""
-            click.echo(f"\r{done} of {total} units{end}", nl=False, err=True)

@@ -21,7 +21,7 @@ from patcher.errors import Exit
               help="Only units whose path ends so; repeatable.")
 @click.option("--write-proof", metavar="FILE", help="Write what was proven, to ship it.")
 @common("arch", "reference", "cuda", "root", "python", "group", "jobs", "state", "format",
-        "output")
+        "output", formats=("text", "json", "html"))
 def command(settings: Settings, names: tuple[str, ...], effort: str, executor: str,
             scheduler: str | None, units: tuple[str, ...], write_proof: str | None) -> Exit:
     """Prove with the real compiler that what a patchset enables is not hollow.
@@ -30,34 +30,17 @@ def command(settings: Settings, names: tuple[str, ...], effort: str, executor: s
 
     Needs nvcc, not a GPU. Exit code 1 when a kernel is hollow or a unit fails.
     """
-    from patcher.arch import target
-    from patcher.commands.planning import Planner
-    from patcher.commands.proving import Asked
-    from patcher.package.environment import find_environment
-    from patcher.report.progress import progress
+    from patcher.commands.proving import proved
     from patcher.report.verify import to_json, to_text
-    from patcher.session import reading
-    from patcher.state import find_home
-    from patcher.verify.judge import Verdict
-    from patcher.verify.proof import Options
 
-    environment = find_environment(settings.python, settings.root)
-    home = find_home(prefix=environment.prefix, root=environment.root, state=settings.state)
-    planner = Planner(settings, environment, reading(home).view)
-    with progress("compiling") as shown:
-        options = Options(effort == "quick", tuple(map(target, settings.reference)), units,
-                          executor, scheduler, settings.jobs, shown)
-        asked = Asked(planner, home.journal(), options)
-        rows = asked.answer(names, settings.group)
-        if write_proof:
-            count = asked.write_proofs(names, settings.group, Path(write_proof))
-            planner.notes.append(f"{count} proofs are in {write_proof}")
-    for note in dict.fromkeys(planner.notes):
-        click.echo(note, err=True)
+    proof = proved(settings, names, effort=effort, units=units, executor=executor,
+                   scheduler=scheduler, write_proof=Path(write_proof) if write_proof else None)
     if settings.format == "json":
-        settings.emit(to_json(rows))
+        settings.emit(to_json(proof.rows))
+    elif settings.format == "html":
+        from patcher.report.html.documents import proof_page
+
+        settings.emit(proof_page(list(proof.rows), effort, proof.toolkit))
     else:
-        toolkit = f"CUDA {planner.toolkit.version}"
-        settings.emit("\n".join(to_text(rows, effort, toolkit)))
-    bad = any(row["verdict"] in (Verdict.HOLLOW.value, Verdict.FAILED.value) for row in rows)
-    return Exit.CHECK_FAILED if bad else Exit.DONE
+        settings.emit("\n".join(to_text(proof.rows, effort, proof.toolkit)))
+    return Exit.DONE if proof.proven else Exit.CHECK_FAILED
