@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from patcher.package.model import Package
     from patcher.profiles.base import Profile
+    from patcher.profiles.known import Known
 
 FLASHINFER = "flashinfer-python"
 
 
 def profile_for(package: Package) -> Profile:
-    """The package's profile; one for unknown packages when nobody wrote it one."""
-    return _flashinfer() if package.name == FLASHINFER else _generic()
+    """The package's profile, by how its row says that it builds; a guessing one for the rest."""
+    if package.name == FLASHINFER:
+        return _flashinfer()
+    from patcher.profiles.known import known
+
+    return _by_build(known(package))
 
 
 @cache
@@ -25,7 +30,7 @@ def _flashinfer() -> Profile:
 
 
 @cache
-def _generic() -> Profile:
+def _by_build(row: Known | None) -> Profile:
     from patcher.profiles.generic import Generic
 
-    return Generic()
+    return Generic(row)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from patcher.arch import Target
+from patcher.gates import Gate
 from patcher.package.model import Package
 
 if TYPE_CHECKING:
@@ -124,3 +125,12 @@ class Profile(Protocol):
 
     def cache_ids(self) -> tuple[str, ...]:
         """The caches of the atlas that hold what this package builds."""
+
+    def build_gates(self, package: Package, toolkit: Toolkit) -> list[Gate]:
+        """What its build files compile for some targets only; layer build."""
+
+    def libraries(self, package: Package) -> list[str]:
+        """Its prebuilt shared libraries, as package paths or absolute ones."""
+
+    def about(self, package: Package) -> tuple[str, ...]:
+        """Sentences for the reader: how it is built, and what is guessed here."""

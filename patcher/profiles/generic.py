@@ -1,15 +1,18 @@
-"""A package that nobody wrote a profile for: every CUDA file, with guessed folders and flags."""
+"""What every profile can fall back on: all CUDA files, with guessed folders and flags."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from patcher.arch import Capability, Target, target
 from patcher.cuda.model import TranslationUnit
+from patcher.gates import Gate
 from patcher.package.model import Package
 from patcher.profiles.base import JitModule, PublicFunction, Resolved
 from patcher.profiles.devices import ASSUMED, AUTO, detect, parse_device
 from patcher.profiles.flags import Flags
+from patcher.profiles.known import Known
 from patcher.profiles.search import SearchPath
 from patcher.tree import Tree, walk
 
@@ -22,18 +25,19 @@ _SKIPPED = frozenset({"__pycache__", ".git", "build", "node_modules"})
 
 
 class Generic:
-    """Units and targets of an unknown package; it has no modules and no known caches."""
+    """Units and targets of a package whose build is not read; it has no modules.
+
+    ``known`` is what its row says of it, None for an unknown package.
+    """
 
     name = "generic"
 
+    def __init__(self, known: Known | None = None) -> None:
+        self._known = known
+
     def translation_units(self, package: Package, toolkit: Toolkit) -> list[TranslationUnit]:
         """Every ``.cu`` file, each with the include folders of the package; all guessed."""
-        top = "" if package.source_tree else package.import_name
-        folders = _include_folders(package.tree, top)
-        configuration = SearchPath(toolkit).configuration(
-            "guessed", Flags(include=folders), guessed=True)
-        return [TranslationUnit(path, configuration)
-                for path in walk(package.tree, top, (".cu",))]
+        return guessed_units(package, toolkit)
 
     def tree(self, package: Package, toolkit: Toolkit) -> Tree:
         """The package's own tree: nothing is generated."""
@@ -67,8 +71,47 @@ class Generic:
         return []
 
     def cache_ids(self) -> tuple[str, ...]:
-        """None is known."""
-        return ()
+        """Those that its row names."""
+        return self._known.caches if self._known else ()
+
+    def build_gates(self, package: Package, toolkit: Toolkit) -> list[Gate]:
+        """None: its build files are not read."""
+        return []
+
+    def libraries(self, package: Package) -> list[str]:
+        """Every shared library of the package."""
+        return shared_libraries(package)
+
+    def about(self, package: Package) -> tuple[str, ...]:
+        """That its units are guessed, and what its row says."""
+        said = (self._known.wheel,) if self._known and not package.source_tree else ()
+        top = "" if package.source_tree else package.import_name
+        if next(walk(package.tree, top, (".cu",)), None) is None:
+            return said
+        guessed = ("how its CUDA files are built is not read: each stands for itself, with every "
+                   "include folder of the package")
+        return (*said, guessed)
+
+
+def guessed_units(package: Package, toolkit: Toolkit, skip: Collection[str] = (),
+                  top: str | None = None) -> list[TranslationUnit]:
+    """Every ``.cu`` but those in ``skip``, each with the include folders of the package."""
+    if top is None:
+        top = "" if package.source_tree else package.import_name
+    paths = [path for path in walk(package.tree, top, (".cu",)) if path not in skip]
+    if not paths:
+        return []
+    configuration = SearchPath(toolkit).configuration(
+        "guessed", Flags(include=_include_folders(package.tree, top)), guessed=True)
+    return [TranslationUnit(path, configuration) for path in paths]
+
+
+def shared_libraries(package: Package) -> list[str]:
+    """The shared libraries below the package's folder; none of an archive or a source tree."""
+    if package.read_only or package.source_tree:
+        return []
+    return [path for path in walk(package.tree, package.import_name)
+            if path.endswith(".so") or ".so." in path.rpartition("/")[2]]
 
 
 def _arch_specific(capability: Capability) -> Target:

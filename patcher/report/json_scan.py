@@ -47,6 +47,11 @@ def document(report: Report) -> dict[str, Any]:
         "missing": [
             {"include": m.include, "from": m.source, "line": m.line} for m in report.missing
         ],
+        "libraries": [
+            {"path": row.path, "kind": row.kind, "module": row.module, "codes": list(row.codes),
+             "parts": row.parts, "usable": dict(row.usable), "from_ptx": dict(row.from_ptx)}
+            for row in report.libraries
+        ],
         "modules": [_module(module) for module in report.modules],
         "summary": _summary(report),
         "gates": [gate_document(gate) for gate in report.gates],

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from patcher.gates import Cause, Gate, Layer, Severity
+from patcher.report.libraries import library_lines
+from patcher.report.wrapping import wrap
 from patcher.scan.combine import Since
 from patcher.scan.model import (
     SHUTTING_RULES,
@@ -17,7 +18,6 @@ from patcher.scan.model import (
     is_library,
 )
 
-WIDTH = 80
 _ORDER = [Severity.CRITICAL, Severity.WARNING, Severity.INFO]
 
 
@@ -40,6 +40,7 @@ def render_text(report: Report, style: Style | None = None) -> str:
     lines += _closed(view, [m for m in report.modules if m.closed and m not in full])
     lines += _shared(view)
     lines += _loose(view)
+    lines += library_lines(report, everything=style.all)
     lines += [line for note in report.notes for line in wrap(note, "note: ")]
     lines += _missing(report)
     lines += [line for text in report.warnings for line in wrap(text, "warning: ")]
@@ -308,10 +309,3 @@ def _missing(report: Report) -> Iterator[str]:
         shown = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
         yield from wrap(f"{len(names)} headers were not found ({shown}); what depends on them "
                          "is unknown", "note: ")
-
-
-def wrap(text: str, lead: str = "") -> list[str]:
-    """Lines of at most 80 columns; ``lead`` begins the first, blanks the others."""
-    body = " ".join(text.split())
-    return textwrap.wrap(body, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead),
-                         break_long_words=False, break_on_hyphens=False) or [lead.rstrip()]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from patcher.gates import Gate, Layer
-from patcher.report.text_scan import names, place, reason, wrap
+from patcher.report.text_scan import names, place, reason
+from patcher.report.wrapping import wrap
 from patcher.scan.model import ModuleReport, Report
 
 _ORDER = (Layer.PYTHON, Layer.BUILD, Layer.PREPROCESSOR, Layer.HOST, Layer.BINARY)

@@ -108,9 +108,11 @@ def _prebuilt(package: Package, profile: Profile, options: Options) -> list[tupl
     """The code that each prebuilt module holds, as far as the binary layer looks at it."""
     if not options.wants(Layer.BINARY) or package.read_only:
         return []
+    from patcher.scan.libraries import libraries
     from patcher.scan.prebuilt import prebuilt_code
 
-    return [(str(path), " ".join(sorted(map(str, codes)))) for path, codes in
+    held = [(library.path, library.contents) for library in libraries(profile, package)]
+    return held + [(str(path), " ".join(sorted(map(str, codes)))) for path, codes in
             prebuilt_code(profile.aot_folders(package), package.root)]
 
 

@@ -114,6 +114,20 @@ class MissingRow:
 
 
 @dataclass(frozen=True, slots=True)
+class LibraryRow:
+    """A library with GPU code; ``kind`` is prebuilt or jit. By target, how many of its ``parts``
+    (fat binaries) hold code that runs there, and how many of those only PTX."""
+
+    path: str
+    kind: str
+    module: str
+    codes: tuple[str, ...]
+    parts: int
+    usable: Mapping[str, int]
+    from_ptx: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class PackageRow:
     """A scanned package."""
 
@@ -146,6 +160,7 @@ class Report:
     unit_count: int = 0
     file_count: int = 0
     missing: tuple[MissingRow, ...] = ()
+    libraries: tuple[LibraryRow, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     details: Mapping[str, tuple[Gate, ...]] = field(default_factory=dict)  # row id -> its gates

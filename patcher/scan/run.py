@@ -26,8 +26,10 @@ from patcher.scan.features import (
 )
 from patcher.scan.files import Files
 from patcher.scan.layers import build_layer, host_layer, python_layer
+from patcher.scan.libraries import gates_of, libraries, row_of
 from patcher.scan.model import (
     ConfigurationRow,
+    LibraryRow,
     MissingRow,
     Options,
     PackageRow,
@@ -79,6 +81,7 @@ class _Scan:
         self.openers = Openers(shipped_for(package.name), package.name)
         self.units_of: dict[str, int] = {}  # gate id -> units
         self.details: dict[str, tuple[Gate, ...]] = {}
+        self.libraries: tuple[LibraryRow, ...] = ()
 
     def report(self) -> Report:
         units = self._units()
@@ -216,7 +219,12 @@ class _Scan:
         if not self.options.wants(Layer.BINARY) or self.package.read_only:
             return []
         folders = self.profile.aot_folders(self.package)
-        return binary_layer(folders, self.modules, self.package.root, self.targets[0])
+        gates = binary_layer(folders, self.modules, self.package.root, self.targets[0])
+        self.libraries = tuple(row_of(library, [*self.targets, *self.references])
+                               for library in libraries(self.profile, self.package))
+        known = {gate.location.path for gate in gates}
+        return gates + [gate for gate in gates_of(self.libraries, self.targets, self.references)
+                        if gate.location.path not in known]
 
     def _opened(self, gate: Gate) -> Gate:
         if not (gate.excludes_target or gate.over_open):
@@ -256,12 +264,14 @@ class _Scan:
             unit_count=len(facts.units),
             file_count=facts.file_count,
             missing=tuple(MissingRow(m.include, m.source, m.line) for m in sorted(facts.missing)),
+            libraries=self.libraries,
             notes=tuple(self._notes(facts)),
             warnings=tuple(sorted(facts.warnings)),
             details=self.details,
         )
 
     def _notes(self, facts: Facts) -> Iterable[str]:
+        yield from (f"{self.package.name}: {said}" for said in self.profile.about(self.package))
         paths = list(_headers(self.tree, self.package.import_name))
         for path in facts.observer.unreached(paths):
             yield f"{path} is reached by no unit"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patcher.changes import Create
+from patcher.gates import Gate
 from patcher.package.model import Package
 from patcher.profiles.base import JitModule, PublicFunction, Resolved
 from patcher.profiles.flashinfer.builds import BuildReader, Machine, Spec
@@ -91,6 +92,19 @@ class FlashInfer:
     def cache_ids(self) -> tuple[str, ...]:
         """The caches of the atlas that hold what FlashInfer builds."""
         return CACHES
+
+    def build_gates(self, package: Package, toolkit: Toolkit) -> list[Gate]:
+        """None beside those in its Python code: modules are built one by one at run time."""
+        return []
+
+    def libraries(self, package: Package) -> list[str]:
+        """The prebuilt modules in its AOT folders."""
+        return [str(path) for folder in self.aot_folders(package)
+                for path in sorted(Path(folder).glob("*/*.so"))]
+
+    def about(self, package: Package) -> tuple[str, ...]:
+        """Nothing: its build functions are read."""
+        return ()
 
     def cached_units(self, package: Package, toolkit: Toolkit) -> list[TranslationUnit]:
         """What this user's JIT cache of this version was really built from: exact flags."""
