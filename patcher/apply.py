@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from errno import EEXIST, ENOENT, ENOTDIR, ENOTEMPTY
 from pathlib import Path
 
-from patcher.atomic import sync_folder
-from patcher.engine.pyc import compiled_copies
+from patcher.durable import sync_files, sync_folders
+from patcher.engine.pyc import compiled_copies, compiled_folders
 from patcher.engine.request import Step
 from patcher.engine.target import is_now, writable_place
 from patcher.errors import Conflict, UnsafePath
@@ -41,16 +41,22 @@ class Writer:
 
         A full disk or a read-only folder shows here, before any file changed.
         """
+        written = []
         for step in steps:
             place = self._place(step)
             with _naming(place):
-                self._prepare(step, place)
-
-    def _prepare(self, step: Step, place: Path) -> None:
-        if step.makes_folder:
-            os.mkdir(place, step.after.mode)
-        elif step.after.kind in (Kind.FILE, Kind.LINK) and step.before.kind is not Kind.MOVED:
-            self._write_beside(place, step.after)
+                if step.makes_folder:
+                    os.mkdir(place, step.after.mode)
+                elif _is_written(step):
+                    self._write_beside(place, step.after)
+                    if step.after.kind is Kind.FILE:
+                        written.append(place)
+        try:
+            sync_files(map(self._beside, written))
+        except OSError as error:
+            named = {os.fspath(self._beside(place)): os.fspath(place) for place in written}
+            error.filename = named.get(error.filename, error.filename)
+            raise
 
     def carry_out(self, steps: Sequence[Step], begun: list[Step]) -> None:
         """Make the prepared steps, entering each in ``begun`` first.
@@ -103,6 +109,8 @@ class Writer:
             beside = self._beside(place)
             if not os.path.lexists(beside):
                 self._write_beside(place, after)
+                if after.kind is Kind.FILE:
+                    sync_files([beside])
             if after.kind is Kind.FILE:
                 os.utime(beside)  # builders compare times: nothing built before may look newer
             os.replace(beside, place)
@@ -119,7 +127,6 @@ class Writer:
             with os.fdopen(handle, "wb", closefd=False) as file:
                 file.write(self.content(shape.sha256))
             _dress(handle, place, shape.mode)
-            os.fsync(handle)
         finally:
             os.close(handle)
 
@@ -132,9 +139,15 @@ class Writer:
                 os.rmdir(source.parent / "__pycache__")
 
     def _sync(self, steps: Iterable[Step]) -> None:
-        for folder in sorted({self._place(step).parent for step in steps}):
-            with suppress(FileNotFoundError), _naming(folder):
-                sync_folder(folder)
+        """Wait for every folder that may have changed, those of compiled copies too."""
+        folders = set[Path]()
+        for step in steps:
+            place = self._place(step)
+            folders |= {place.parent, *compiled_folders(place)}
+            for shape in (step.before, step.after):
+                if shape.kind is Kind.MOVED:
+                    folders.add((place.parent / shape.target).parent)
+        sync_folders(folders)
 
     def _discard(self, steps: Iterable[Step]) -> None:
         """Remove temporary files that a failed or killed transaction left behind."""
@@ -151,6 +164,11 @@ class Writer:
         # short, so that a name near the file system's limit still has a neighbour
         mark = hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]
         return place.parent / f".smp-{self.id}-{mark}"
+
+
+def _is_written(step: Step) -> bool:
+    """True when the step puts new bytes or a new link in place, instead of moving what is there."""
+    return step.after.kind in (Kind.FILE, Kind.LINK) and step.before.kind is not Kind.MOVED
 
 
 def _drop_folder(place: Path) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from patcher.durable import sync_files, sync_folder
 
 TEMPORARY = ".new-"  # prefix of a file that is not yet complete; safe to delete under the lock
 
@@ -31,6 +33,32 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = 
         sync_folder(path.parent)
 
 
+def add_durably(folder: Path, contents: Mapping[str, bytes], *, mode: int = 0o644) -> None:
+    """Write new files, waiting for the disk once for all of them. Raises OSError.
+
+    They stand there when their bytes do, and what a crash leaves is temporary.
+    """
+    places = {}
+    try:
+        for name, data in contents.items():
+            handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=folder)
+            places[Path(temporary)] = folder / name
+            with os.fdopen(handle, "wb", closefd=True) as file:
+                file.write(data)
+                file.flush()
+                os.fchmod(file.fileno(), mode)
+        sync_files(places)
+        for temporary_place, place in places.items():
+            os.replace(temporary_place, place)
+    except BaseException:
+        for temporary_place in places:
+            with suppress(OSError):
+                os.unlink(temporary_place)
+        raise
+    if places:
+        sync_folder(folder)
+
+
 @contextmanager
 def _temporary(path: Path) -> Iterator[tuple[int, str]]:
     handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
@@ -45,12 +73,3 @@ def _temporary(path: Path) -> Iterator[tuple[int, str]]:
 def canonical_json(document: Any) -> bytes:
     """One text per value: sorted keys, ASCII (any file name survives), a final newline."""
     return json.dumps(document, sort_keys=True, indent=2).encode("ascii") + b"\n"
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames and removals in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 LOCK_TIMEOUT = 30.0  # seconds; the default of --lock-timeout
+LOOK_TIMEOUT = 5.0  # seconds that a look waits for a writer
 
 
 @contextmanager
@@ -49,3 +52,33 @@ def _acquired(lock: BaseFileLock, path: Path) -> bool:
             return os.path.samestat(os.fstat(seen.fileno()), os.stat(path))
         except FileNotFoundError:
             return False
+
+
+@contextmanager
+def steady(path: Path, timeout: float = LOOK_TIMEOUT) -> Iterator[bool]:
+    """Keep writers out while looking, with no right to write; False when one stays at work.
+
+    Without a lock file, or without the right to read it, there is nothing to wait for.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        yield True
+        return
+    try:
+        yield _shared(handle, time.monotonic() + timeout)
+    finally:
+        os.close(handle)
+
+
+def _shared(handle: int, deadline: float) -> bool:
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        except OSError:  # a file system without locks
+            return True

@@ -14,7 +14,7 @@ from patcher.engine.target import Target
 from patcher.engine.view import PackageView
 from patcher.errors import Refused
 from patcher.journal import Journal
-from patcher.locks import LOCK_TIMEOUT, exclusive
+from patcher.locks import LOCK_TIMEOUT, exclusive, steady
 from patcher.state import StateHome
 from patcher.transaction import Caches, Recovery, disk_errors, recover, run, sweep
 
@@ -73,6 +73,16 @@ def retire(session: Session, gone: Collection[str], caches: Caches) -> tuple[str
     if not staged.journal.patchsets:
         session.home.remove()
     return tuple(sorted({f"{patchset}/{group}" for patchset, group in drops}))
+
+
+@contextmanager
+def looking(home: StateHome) -> Iterator[Session]:
+    """``reading``, with the journal and the files of one moment: a writer is waited for, and waits.
+
+    One that stays at work for long is looked at all the same; what it changes is then named.
+    """
+    with steady(home.lock):
+        yield reading(home)
 
 
 def reading(home: StateHome) -> Session:

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patcher.atomic import TEMPORARY, canonical_json, sync_folder, write_atomic
+from patcher.atomic import TEMPORARY, add_durably, canonical_json, write_atomic
+from patcher.durable import sync_folder
 from patcher.engine.codec import from_json, to_json
 from patcher.errors import InputError, Refused
 from patcher.journal import Journal
@@ -70,6 +71,8 @@ class StateHome:
             for folder in (*reversed(place.parents), place):
                 if not folder.exists():
                     folder.mkdir(mode=0o755, exist_ok=True)
+                    # a home that a power failure takes away remembers nothing
+                    sync_folder(folder.parent)
         except OSError as error:
             raise Refused(f"cannot keep state here: {error.strerror}", where=str(self.path),
                           next_step="name a folder you can write with --state") from error
@@ -136,7 +139,7 @@ class StateHome:
         for name in ("intent.json", "journal.next.json"):
             with suppress(FileNotFoundError):
                 os.unlink(self.path / name)
-        sync_folder(self.path)
+            sync_folder(self.path)
 
     def commit(self) -> None:
         """The commit point: before this rename all rolls back, after it all rolls forward."""
@@ -146,6 +149,10 @@ class StateHome:
     def committed(self) -> dict[str, Any] | None:
         """The record of a committed transaction that was not finished."""
         return self._load("committed.json")
+
+    def make_sure(self) -> None:
+        """What is seen here is what stays: whoever wrote it may have died before the barrier."""
+        sync_folder(self.path)
 
     def forget_commit(self) -> None:
         with suppress(FileNotFoundError):
@@ -166,19 +173,17 @@ class StateHome:
                           next_step="reinstall the package; its patches then count as lost")
         return data
 
-    def keep(self, data: bytes) -> str:
-        """Store bytes durably and return their hash."""
-        sha256 = hashlib.sha256(data).hexdigest()
-        place = self.path / "originals" / sha256
-        if not place.exists() or place.read_bytes() != data:
-            write_atomic(place, data)
-        return sha256
+    def keep(self, blobs: Mapping[str, bytes]) -> None:
+        """Store contents durably by their hash."""
+        folder = self.path / "originals"
+        add_durably(folder, {sha256: data for sha256, data in blobs.items()
+                             if not _holds(folder / sha256, data)})
 
     def sweep(self, needed: Collection[str]) -> None:
         """Under the lock: drop originals nobody needs and what a crash left unfinished."""
-        for place in (self.path / "originals").iterdir():
-            if place.name not in needed:
-                os.unlink(place)
+        for name in os.listdir(self.path / "originals"):
+            if name not in needed:
+                os.unlink(self.path / "originals" / name)
         for place in (*self.path.glob(f"{TEMPORARY}*"), self.path / "journal.next.json"):
             place.unlink(missing_ok=True)
 
@@ -206,3 +211,7 @@ class StateHome:
 
     def _write(self, name: str, document: Mapping[str, Any]) -> None:
         write_atomic(self.path / name, canonical_json(document))
+
+
+def _holds(place: Path, data: bytes) -> bool:
+    return place.exists() and place.read_bytes() == data

@@ -137,8 +137,7 @@ def _begin(home: StateHome, before: Journal, staged: Staged,
                    if before.patchsets.get(name) != staged.journal.patchsets.get(name))
     identity = secrets.token_hex(4)
     try:
-        for data in staged.blobs.values():
-            home.keep(data)
+        home.keep(staged.blobs)
         home.write_next_journal(staged.journal)
         home.write_intent({"id": identity, "patchsets": names,
                            "steps": [step.to_json() for step in staged.steps],
@@ -219,6 +218,7 @@ def recover(home: StateHome, caches: Caches) -> Recovery | None:
         return None
     steps, actions, writer = _parse(home, record)
     try:
+        home.make_sure()
         foreign = writer.settle(steps if forward else _backwards(steps))
         if forward:
             home.promote_journal()

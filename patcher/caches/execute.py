@@ -9,6 +9,7 @@ from pathlib import Path
 from patcher.caches.actions import CacheAction
 from patcher.caches.locks import ModuleLocks
 from patcher.caches.paths import remove
+from patcher.durable import sync_folders
 from patcher.errors import Refused
 
 
@@ -38,6 +39,11 @@ def execute(actions: Iterable[CacheAction], locks: ModuleLocks) -> tuple[CacheAc
                 done.append(action)
         except OSError as error:
             failed.append(OSError(error.errno, error.strerror, action.path))
+    try:
+        # a deletion that a power failure undoes would bring the stale object back
+        sync_folders(Path(action.path).parent for action in todo)
+    except OSError as error:
+        failed.append(error)
     if failed:
         raise failed[0]
     return tuple(done)

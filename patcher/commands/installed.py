@@ -24,7 +24,7 @@ from patcher.package.environment import find_environment
 from patcher.package.find import find_package
 from patcher.package.model import Environment, Package
 from patcher.profiles import profile_for
-from patcher.session import reading, writing
+from patcher.session import looking, writing
 from patcher.state import StateHome, find_home
 from patcher.status import Effective, State, status
 from patcher.toolchain.find import find_toolkit
@@ -140,10 +140,10 @@ class Site:
 
     def problems(self, variables: Mapping[str, str]) -> list[str]:
         """Groups that are not in place, or would not be in effect in a process started now."""
-        session = reading(self.home)
         around = Surroundings(live=False, variables=variables)
-        found = status(session, self._package,
-                       effect=effect(self.installed, self.home, session.journal, around))
+        with looking(self.home) as session:
+            found = status(session, self._package,
+                           effect=effect(self.installed, self.home, session.journal, around))
         return [f"{patchset.name}/{group.id}: {_what(group.state, group.effective)}"
                 f"{': ' + group.reason if group.reason else ''}"
                 for patchset in found for group in patchset.groups

@@ -19,7 +19,7 @@ from patcher.errors import Exit, PatcherError, Refused
 from patcher.journal import AppliedGroup, AppliedPatchset
 from patcher.lockfile import read_patchsets
 from patcher.project import Project
-from patcher.session import Session, reading, retire
+from patcher.session import Session, looking, reading, retire
 from patcher.status import Effective, PatchsetStatus, State, status
 from patcher.transaction import NoCaches
 
@@ -31,7 +31,14 @@ def show(settings: Settings, *, check: bool, lock: Path | None, digest: bool,
     changing = Changing(settings)
     session = _recovered(changing)
     if not (check or lock or digest):  # those are asked by scripts, also while an installer works
-        session = _retired(changing, session)
+        _retired(changing, session)
+    with looking(changing.site.home) as session:
+        return _shown(changing, session, settings, project, check=check, lock=lock,
+                      digest=digest, built=built)
+
+
+def _shown(changing: Changing, session: Session, settings: Settings, project: Project | None, *,
+           check: bool, lock: Path | None, digest: bool, built: bool) -> Exit:
     packages = _packages(changing, session)
     problems = changing.site.lock_problems(lock) if lock else []
     if digest:
@@ -70,23 +77,22 @@ def _recovered(changing: Changing) -> Session:
         return session
 
 
-def _retired(changing: Changing, session: Session) -> Session:
+def _retired(changing: Changing, session: Session) -> None:
     """Without its package a patch is history: what it left in the environment goes too."""
     gone = {name for name in session.journal.packages()
             if changing.site.installed(name) is None}
     if not gone or session.pending:
-        return session
+        return
     try:
         with changing.session(check=False, timeout=0) as writing:
             names = retire(writing, gone, NoCaches())
     except Refused as error:
         click.echo(f"left behind by {', '.join(sorted(gone))}, which is uninstalled: {error}",
                    err=True)
-        return session
+        return
     for name in names:
         click.echo(f"{name}: its package is uninstalled, and now all of the patch is gone",
                    err=True)
-    return reading(changing.site.home)
 
 
 def _packages(changing: Changing, session: Session) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from patcher.caches.actions import Action, CacheAction
 from patcher.caches.execute import execute
 from patcher.caches.locks import ModuleLocks
 from patcher.changes import Create, Link, Move
+from patcher.engine.request import GroupChange, PatchChange, PatchsetChange
 from patcher.session import writing
 from tests.engine.helpers import (
     Package,
@@ -41,8 +43,10 @@ from tests.engine.helpers import (
 )
 
 TEXT = "alpha\nbeta\ngamma\ndelta\nepsilon\n" * 40 + "one\ntwo\nthree\n"
-FILES = {"demo/a.py": "X = [9, 10]\n", "demo/b.cuh": TEXT, "demo/own.cuh": TEXT,
-         "aot/m/m.so": "binary\n"}
+PYTHON = "X = [9, 10]\n"
+FILES = {"demo/a.py": PYTHON, "demo/b.cuh": TEXT, "demo/own.cuh": TEXT, "aot/m/m.so": "binary\n"}
+THREE = {"one/jit/a.py": PYTHON, "one/b.cuh": TEXT, "two/c.py": PYTHON, "two/d.cuh": TEXT,
+         "three/e.cuh": TEXT, "three/aot/m/m.so": "binary\n"}
 MUTATING = ("replace", "rename", "unlink", "mkdir", "rmdir", "symlink", "fsync", "utime",
             "fchmod", "fchown", "open")
 
@@ -128,6 +132,8 @@ class Killer:
 def prepare(folder: Path, scenario: str) -> tuple[Package, Callable[[], object]]:
     """A fresh package in the state before the scenario's change, and that change."""
     shutil.rmtree(folder, ignore_errors=True)
+    if scenario.startswith("three"):
+        return prepare_three(folder, scenario)
     package = installed(folder / "site", FILES)
     (package.root / "demo/linked.cuh").symlink_to("own.cuh")
     cache = ObjectCache(folder / "cache")
@@ -151,6 +157,34 @@ def prepare(folder: Path, scenario: str) -> tuple[Package, Callable[[], object]]
     if scenario == "revert":
         return package, lambda: revert(package, "p", caches=cache)
     return package, lambda: apply(package, first, caches=cache)
+
+
+def prepare_three(folder: Path, scenario: str) -> tuple[Package, Callable[[], object]]:
+    """One group over three packages: texts, a create, a link, a module set aside."""
+    one = installed(folder / "site", THREE)
+    two, three = replace(one, name="two"), replace(one, name="three")
+    cache = ObjectCache(folder / "cache")
+    python = (replacing(PYTHON, "10]", "12]"),)
+    text = (replacing(TEXT, "one", "ONE"), replacing(TEXT, "three", "THREE"))
+    group = GroupChange("main", (
+        PatchChange("first", one, {"one/jit/a.py": python, "one/b.cuh": text}),
+        PatchChange("second", two, {"two/c.py": python, "two/d.cuh": text},
+                    (Create("two/new/deep/n.h", b"new\n"), Link("two/lib64", "new"))),
+        PatchChange("third", three, {"three/e.cuh": text},
+                    (Move("three/aot/m", "three/aot/m.aside"),)),
+    ))
+    change = PatchsetChange("p", "d1", (group,), frozenset({"main"}))
+    if scenario == "three-revert":
+        apply(one, change, others=(two, three))
+    cache.object.parent.mkdir(parents=True)
+    cache.object.write_bytes(b"stale")
+    for stem in ("one/jit/a", "two/c"):
+        compiled = (one.root / stem).parent / "__pycache__"
+        compiled.mkdir()
+        (compiled / f"{Path(stem).name}.cpython-311.pyc").write_bytes(b"stale")
+    if scenario == "three-revert":
+        return one, lambda: revert(one, "p", caches=cache, others=(two, three))
+    return one, lambda: apply(one, change, caches=cache, others=(two, three))
 
 
 def in_child(work: Callable[[], object]) -> bool:

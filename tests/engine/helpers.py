@@ -7,7 +7,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patcher.changes import Change
@@ -20,7 +20,7 @@ from patcher.engine.request import (
     Staged,
 )
 from patcher.engine.stage import groups_named
-from patcher.session import reading, writing
+from patcher.session import looking, writing
 from patcher.state import StateHome, find_home
 from patcher.status import PatchsetStatus, State, status
 from patcher.transaction import Caches, NoCaches
@@ -80,20 +80,27 @@ def patchset(package: Package, name: str, edits: Mapping[str, Iterable[Edit]],
     return PatchsetChange(name, digest, (GroupChange(group, (patch,)),), frozenset({group}))
 
 
-def apply(package: Package, *adds: PatchsetChange, caches: Caches | None = None) -> Staged:
-    """Stage and commit in one go; refusals come back in the result, with nothing written."""
+def apply(package: Package, *adds: PatchsetChange, caches: Caches | None = None,
+          others: Iterable[Package] = ()) -> Staged:
+    """Stage and commit in one go; refusals come back in the result, with nothing written.
+
+    ``others`` are further packages of the same environment.
+    """
     with writing(home_of(package), caches or NoCaches()) as session:
-        staged = session.stage(Request(tuple(adds)), {package.name: package})
+        targets = {one.name: one for one in (package, *others)}
+        staged = session.stage(Request(tuple(adds)), targets)
         if not staged.refusals:
             session.commit(staged, caches or NoCaches())
         return staged
 
 
-def revert(package: Package, *names: str, caches: Caches | None = None) -> Staged:
+def revert(package: Package, *names: str, caches: Caches | None = None,
+           others: Iterable[Package] = ()) -> Staged:
     with writing(home_of(package), caches or NoCaches()) as session:
         drops = frozenset[tuple[str, str]]().union(
             *(groups_named(session.journal, name) for name in names))
-        staged = session.stage(Request(drops=drops), {package.name: package})
+        targets = {one.name: one for one in (package, *others)}
+        staged = session.stage(Request(drops=drops), targets)
         if not staged.refusals:
             session.commit(staged, caches or NoCaches())
         return staged
@@ -104,7 +111,9 @@ def states(package: Package) -> dict[str, State]:
 
 
 def full_status(package: Package) -> tuple[PatchsetStatus, ...]:
-    return status(reading(home_of(package)), {package.name: package}.get)
+    # whatever package a patch names stands below the same root
+    with looking(home_of(package)) as session:
+        return status(session, lambda name: replace(package, name=name))
 
 
 def snapshot(root: Path) -> dict[str, tuple[str, int, bytes]]:

@@ -99,3 +99,18 @@ def test_a_file_that_is_neither_old_nor_new_is_left_alone(tmp_path: Path) -> Non
 def test_a_kill_of_the_recovery_itself(tmp_path: Path, scenario: str,
                                        old_states: dict[str, str]) -> None:
     assert check(points(tmp_path / "x", scenario, every=9), old_states) > 200
+
+
+@pytest.mark.slow
+def test_kills_over_three_packages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before and after every call that changes the disk, and in the recovery of every fourth."""
+    counts: dict[str, tuple[int, int]] = {}
+    for scenario, old_states in (("three", {}), ("three-revert", {"p": "applied"})):
+        results = points(tmp_path / "x", scenario, every=4)
+        total = check(results, old_states)
+        again = sum("second" in point for point in results)
+        counts[scenario] = total - again, again
+    with capsys.disabled():
+        for scenario, (first, again) in counts.items():
+            print(f"\n{scenario}: killed at {first} points, and at {again} of recoveries", end="")
+    assert sum(first + again for first, again in counts.values()) >= 500
