@@ -28,8 +28,10 @@ function aloneView(module) {
   return [h("h3", null, "If one gate alone is opened"),
     h("ul", null, module.alone.map(([number, result, why, functions]) => {
       const gate = gateAt(number);
-      return h("li", null, chip(result === "ok" ? "open" : result === "unknown" ? "unknown" : "closed",
-        result), " ", h("a", { href: address({ gate: gate.id }) },
+      const idle = why.startsWith("nothing changes");
+      const kind = idle ? "design" : result === "ok" ? "open" : result === "unknown" ? "unknown"
+        : "closed";
+      return h("li", null, chip(kind, idle ? "no effect" : result), " ", h("a", { href: address({ gate: gate.id }) },
         `${gate.path.slice(gate.path.lastIndexOf("/") + 1)}:${gate.line}`), ": ",
       functions.join(", ") || "the module", ` (${why})`);
     }))];
@@ -86,10 +88,10 @@ function gateDetail(gate) {
       ["Lines", gate.lines.length > 1 ? gate.lines.slice(0, 40).join(", ") +
         (gate.lines.length > 40 ? ` and ${gate.lines.length - 40} more` : "") : ""],
       ["Hides", gate.hides.length ? plural(gate.hides.length, "gate") : ""]]),
-    patchOf(gate),
     h("h3", null, gate.lines.length > 1 ? "Source of the first of them" : "Source"),
     sourceView(gate.path, gate.lines.slice(0, 3)),
     gate.via.length > 1 ? [h("h3", null, "How a unit comes to it"), chainView(gate)] : null,
+    patchOf(gate),
     listing("Modules", gate.modules),
     gate.unitCount ? listing(gate.unitCount > gate.units.length
       ? `Units: the first of ${gate.unitCount}` : "Units", gate.units) : null];

@@ -46,14 +46,18 @@ function hunkRows(hunk, wide) {
   });
 }
 
+function lineHead() {
+  return h("th", { class: "no" }, h("span", { class: "hidden" }, "line"));
+}
+
 function diffView(file, width) {
   const wide = width > 640;
-  const head = wide ? h("thead", null, h("tr", null, h("th", null, ""), h("th", null, "before"),
-    h("th", null, ""), h("th", null, "after"))) : null;
+  const head = wide ? h("thead", null, h("tr", null, lineHead(), h("th", null, "before"),
+    lineHead(), h("th", null, "after"))) : null;
   const rows = file.hunks.flatMap((hunk, index) => [
     index ? h("tr", { class: "gap" }, h("td", { colspan: wide ? 4 : 2 }, "…")) : null,
     ...hunkRows(hunk, wide)]).filter(Boolean);
-  return h("div", { class: "source", tabindex: "0", role: "region", "aria-label": `Change of ${file.path}` },
+  return h("div", { class: "source", tabindex: "0", role: "group", "aria-label": `Change of ${file.path}` },
     h("table", { class: wide ? "diff" : "diff unified" }, h("caption", null, file.path), head,
       h("tbody", null, rows)));
 }

@@ -67,7 +67,8 @@ function changed(keys) {
 
 function renderAll() {
   const view = viewNow();
-  const listChanged = changed(LIST_KEYS), detailChanged = changed(["module", "gate", "view"]);
+  const opened = Boolean(drawn.module || drawn.gate) !== Boolean(current.module || current.gate);
+  const listChanged = changed(LIST_KEYS) || opened, detailChanged = changed(["module", "gate", "view"]);
   document.documentElement.dataset.theme = themeNow();
   document.getElementById("theme").textContent = themeNow() === "dark" ? "Light" : "Dark";
   drawViews();

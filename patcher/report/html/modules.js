@@ -5,6 +5,7 @@ const WORDS = { opens: "can be opened", closed: "closed", design: "closed with a
 
 function columnsShown() {
   if (current.columns === "all") return SCAN.worlds;
+  if (innerWidth < 620) return [...SCAN.targets, SCAN.references[0]].filter(Boolean);
   const near = new Set([...SCAN.references, ...SCAN.targets]);
   for (const name of SCAN.targets) {
     const { number } = split(name);
@@ -54,7 +55,7 @@ function cellOf(module, name) {
 
 function moduleRow(shown) {
   return (module) => h("div", { class: current.module === module.key ? "current" : "" },
-    h("div", { role: "rowheader", class: "sub-less" },
+    h("div", { role: "rowheader", class: "first" },
       h("a", { class: "name", href: address({ module: module.key, gate: "" }),
         title: module.key }, module.key,
       h("small", null, WORDS[module.verdict]))),
@@ -83,12 +84,14 @@ function verdictLine(modules) {
 
 function modulesView() {
   const shown = columnsShown(), modules = modulesShown();
-  const heads = [h("div", { role: "columnheader" }, "Module"), shown.map((name) =>
+  const heads = [h("div", { role: "columnheader", class: "first" }, "Module"), shown.map((name) =>
     h("div", { role: "columnheader", class: SCAN.targets.includes(name) ? "cell target" : "cell" },
       name))];
-  const columns = `minmax(11rem, 1fr) repeat(${shown.length}, ${shown.length > 12 ? 4.4 : 5.6}rem)`;
+  const many = shown.length > 12;
+  const wide = many ? 4.4 : current.module || current.gate ? 4.7 : 5.6;
+  const columns = `${many ? "17rem" : "minmax(9rem, 1fr)"} repeat(${shown.length}, ${wide}rem)`;
   const made = grid("Modules by architecture", columns, heads, modules, moduleRow(shown), 56);
-  if (shown.length > 12) made.firstChild.style.width = "max-content";
+  made.classList.toggle("wide-table", many);
   return [verdictLine(modules),
     h("ul", { class: "legend" },
       h("li", null, chip("opens", "layer"), " a shipped group opens it"),

@@ -54,7 +54,7 @@ function sourceView(path, wanted, near) {
       h("td", null, coloured(line))));
     });
   });
-  return h("div", { class: "source", tabindex: "0", role: "region", "aria-label": `Source of ${path}` },
+  return h("div", { class: "source", tabindex: "0", role: "group", "aria-label": `Source of ${path}` },
     h("table", null, h("caption", null, path,
       " · margin: targets that pass; red bar: left out for ", SCAN.targets[0]), h("tbody", null, rows)));
 }
