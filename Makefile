@@ -52,6 +52,10 @@ docs: $(VENV)/.run  ## the documentation as a site in build/site; any warning is
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
+zipapp: $(VENV)/.dev  ## dist/sm-patch.pyz: one file for Python 3.10 to 3.13, x86_64 and aarch64
+	@$(BIN)/python -m uv build --quiet --wheel --out-dir build/wheel
+	@$(BIN)/python fleet/zipapp/build.py build/wheel/*.whl -o dist/sm-patch.pyz
+
 bench: $(VENV)/.dev wheels  ## measure, and write docs/benchmarks.md
 	@$(BIN)/python -m bench.bench $(if $(LARGE),--large)
 
