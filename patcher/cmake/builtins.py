@@ -20,9 +20,11 @@ _DEFINE = re.compile(r"-D\s*(\w+)")
 _MAX_PADDING = 4096
 
 
-def note_flags(machine: Interpreter, values: Values) -> None:
-    """Remember where a -D option was named."""
+def note(machine: Interpreter, values: Values) -> None:
+    """Remember where a -D option, or a CUDA source, was named."""
     for value in values:
+        if value.endswith(".cu"):
+            machine.note_source(value)
         for name in _DEFINE.findall(value):
             places = machine.flags.setdefault(name, [])
             if machine.place not in places:
@@ -33,7 +35,7 @@ def _set(machine: Interpreter, values: Values) -> None:
     if not values or re.match(r"(ENV|CACHE)\{", values[0]):
         return
     name, rest = values[0], values[1:]
-    note_flags(machine, rest)
+    note(machine, rest)
     if "CACHE" in rest:
         given = rest[:rest.index("CACHE")]
         if machine.get(name) is None or rest[-1:] == ["FORCE"]:
@@ -65,7 +67,7 @@ def _list(machine: Interpreter, values: Values) -> None:
     action, name, rest = values[0], values[1], values[2:]
     text = machine.get(name)
     if action in ("APPEND", "PREPEND"):
-        note_flags(machine, rest)
+        note(machine, rest)
         added = join_list(rest)
         parts = [text or "", added] if action == "APPEND" else [added, text or ""]
         machine.set(name, join_list([p for p in parts if p]))

@@ -64,7 +64,8 @@ class Interpreter:
     place: Place = field(default_factory=lambda: Place("", 0, ""))
     origins: dict[str, Place] = field(default_factory=dict)
     _files: list[str] = field(default_factory=list)
-    _arms: list[tuple[str, int]] = field(default_factory=list)
+    named: dict[str, tuple[Place, ...]] = field(default_factory=dict)
+    _arms: list[tuple[str, int, str]] = field(default_factory=list)
     _depth: int = 0
     _steps: int = 0
     _written: int = 0
@@ -181,7 +182,7 @@ class Interpreter:
     def _command(self, command: Command) -> None:
         if self._depth == 0:
             self.place = Place(self._files[-1], command.line, written(command),
-                               self._arms[-1] if self._arms else ("", 0))
+                               self._arms[-1][:2] if self._arms else ("", 0))
         name = command.name
         if name in ("return", "break", "continue"):
             raise {"return": _Return, "break": _Break, "continue": _Continue}[name]
@@ -206,6 +207,12 @@ class Interpreter:
         """Where the variables that the current command of the project names were given."""
         named = _NAME.findall(self.place.text)
         return tuple(self.origins[name] for name in named if name in self.origins)
+
+    def note_source(self, path: str) -> None:
+        """A source is named here: remember what the conditions around this place hang on."""
+        if path not in self.named and self._arms:
+            words = [word for arm in self._arms for word in re.findall(r"\w+", arm[2])]
+            self.named[path] = tuple(self.origins[w] for w in words if w in self.origins)
 
     def _call(self, routine: Routine, arguments: Sequence[Argument]) -> None:
         if self._depth >= _MAX_CALLS:
@@ -257,7 +264,7 @@ class Interpreter:
                 unknown = True
             if truth or (truth is None and not gives_up(body)):
                 if self._depth == 0:
-                    self._arms.append((self._files[-1], head.line))
+                    self._arms.append((self._files[-1], head.line, written(head)))
                 depth = self._depth
                 try:
                     self.run(body)

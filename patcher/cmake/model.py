@@ -52,13 +52,15 @@ class Project:
     """What would be built. ``fatal`` is where and why CMake itself would stop.
 
     Paths of sources are the tree's; those of ``fetched`` projects begin with ``@``.
-    ``flags`` says, for each macro of a -D option, where it was named.
+    ``flags`` says, for each macro of a -D option, where it was named; ``named``, for a
+    source, where the variables were given that the conditions around its name hang on.
     """
 
     targets: tuple[BuildTarget, ...]
     source_options: Mapping[str, tuple[Option, ...]]
     variables: Mapping[str, str]
     flags: Mapping[str, tuple[Place, ...]]
+    named: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
     undecided: tuple[Undecided, ...] = ()
     fetched: tuple[str, ...] = ()
     fatal: str = ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from patcher.cmake.interpreter import BINARY, SOURCE, Interpreter, Stop
 from patcher.cmake.model import BuildTarget, Project, Settings
-from patcher.cmake.targets import COMMANDS
+from patcher.cmake.targets import COMMANDS, source_path
 from patcher.cmake.text import is_unknown, split_list
 from patcher.tree import Tree
 
@@ -36,6 +36,7 @@ def configure(tree: Tree, folder: str, settings: Settings) -> Project:
         {name: value for name, value in machine.scope.values.items()
          if value is not None and not is_unknown(value)},
         {name: tuple(places) for name, places in machine.flags.items()},
+        {source_path(machine, path): places for path, places in machine.named.items()},
         tuple(machine.undecided), tuple(dict.fromkeys(machine.fetched)), fatal)
 
 

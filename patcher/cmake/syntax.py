@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from patcher.errors import InputError
 
@@ -56,6 +57,7 @@ _ENDS = {"if": "endif", "foreach": "endforeach", "while": "endwhile",
          "function": "endfunction", "macro": "endmacro", "block": "endblock"}
 
 
+@lru_cache(maxsize=64)
 def parse(text: str, path: str) -> tuple[Node, ...]:
     """A file's commands; raises InputError with the line where it is no CMake."""
     commands = list(_commands(text, path))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 
-from patcher.cmake.builtins import COMPUTING, note_flags
+from patcher.cmake.builtins import COMPUTING, note
 from patcher.cmake.interpreter import BINARY, SOURCE, Builtin, Interpreter, Values
 from patcher.cmake.model import BuildTarget, Option
 from patcher.cmake.routines import Scope
@@ -144,7 +144,7 @@ def _added(key: str, prefix: str = "") -> Builtin:
         elif key == "include":
             target.include += [v if v.startswith("$") else source_path(machine, v) for v in given]
         else:
-            note_flags(machine, [prefix + v.removeprefix(prefix) for v in given])
+            note(machine, [prefix + v.removeprefix(prefix) for v in given])
             getattr(target, key).extend(given)
 
     return run
@@ -158,7 +158,7 @@ def _everywhere(key: str, prefix: str = "") -> Builtin:
         if key == "include":
             given = [source_path(machine, v) for v in given]
         else:
-            note_flags(machine, [prefix + v.removeprefix(prefix) for v in given])
+            note(machine, [prefix + v.removeprefix(prefix) for v in given])
         name = f"directory {key}"
         machine.properties[name] = join_list([*split_list(machine.properties.get(name, "")),
                                               *given])
@@ -207,7 +207,7 @@ def _on_sources(machine: Interpreter, sources: Values, name: str, text: str) -> 
         text = join_list([f"-D{v.removeprefix('-D')}" for v in split_list(text)])
     if name == "COMPILE_FLAGS":
         text = text.replace(" ", ";")
-    note_flags(machine, [text])
+    note(machine, [text])
     origins = machine.origins_of_place()
     for source in sources:
         options = machine.source_options.setdefault(source_path(machine, source), [])

@@ -31,6 +31,10 @@ def _flashinfer() -> Profile:
 
 @cache
 def _by_build(row: Known | None) -> Profile:
+    if row is not None and row.build == "cmake":
+        from patcher.profiles.native import CMakeBuild
+
+        return CMakeBuild(row)
     from patcher.profiles.generic import Generic
 
     return Generic(row)

@@ -16,7 +16,8 @@ from patcher.scan.model import Opening, OpensAlone
 _ALL = -1  # as a set of units: every one of them
 _CODE = frozenset({Layer.PREPROCESSOR, Layer.HOST})
 # Before the build, or before the function's first line; other checks stand under conditions.
-_REFUSING_RULES = frozenset({"PY-MAJORS", "PY-GENCODE", "PY-DECORATOR", "PY-BACKENDS"})
+_REFUSING_RULES = frozenset({"PY-MAJORS", "PY-GENCODE", "BUILD-ARCHS", "PY-DECORATOR",
+                             "PY-BACKENDS"})
 _RANK = list(Opening)  # worst first
 _EFFECTS = {
     Effect.KERNEL_BODY: (Opening.HOLLOW, "its kernel is launched, but the body is compiled away"),

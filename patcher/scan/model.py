@@ -14,7 +14,8 @@ from patcher.gates import Evidence, Gate, Layer, Severity
 if TYPE_CHECKING:
     from patcher.cuda.conditions import Conditions
 
-SHUTTING_RULES = frozenset({"PY-MAJORS", "PY-GENCODE"})  # they decide about a whole module
+# they decide about a whole module
+SHUTTING_RULES = frozenset({"PY-MAJORS", "PY-GENCODE", "BUILD-ARCHS"})
 LIBRARIES = ("/cutlass/", "/cccl/", "/spdlog/", "/cub/", "/thrust/")
 
 

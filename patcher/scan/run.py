@@ -88,7 +88,7 @@ class _Scan:
         total = len(units)
         facts = walk_all(units, self._walk, self.files,
                          lambda done: self.options.tick(done, total))
-        python = self._python()
+        python = self._python() + self._built()
         features = self._features(facts)
         python = self._with_causes(python, features, facts)
         shut = frozenset(name for gate in python for name in gate.modules
@@ -141,6 +141,13 @@ class _Scan:
         from patcher.python.find import find_gates
 
         found = find_gates(self.package.tree, self.package.import_name)
+        return python_layer(found, self.targets, self.references)
+
+    def _built(self) -> list[Gate]:
+        """What build files compile for other targets only."""
+        if not self.options.wants(Layer.BUILD):
+            return []
+        found = self.profile.build_gates(self.package, self.toolkit)
         return python_layer(found, self.targets, self.references)
 
     def _with_causes(

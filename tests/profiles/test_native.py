@@ -1,0 +1,114 @@
+"""Packages that CMake builds: sources, rules and devices, against what the build files say."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from patcher.arch import Capability, target
+from patcher.cuda.model import TranslationUnit
+from patcher.gates import Layer
+from patcher.package import Environment, find_package
+from patcher.package.model import Package
+from patcher.profiles import profile_for
+from patcher.profiles.known import Known
+from patcher.profiles.native import CMakeBuild
+from patcher.scan.model import Options
+from patcher.scan.run import scan
+from tests.profiles.test_targets import cuda
+
+MINI = Path(__file__).parents[1] / "cmake" / "mini"
+
+
+def _package(folder: Path) -> Package:
+    return find_package(str(folder), Environment(None, (), None, "test"))
+
+
+def _mini(tmp_path: Path) -> tuple[CMakeBuild, Package]:
+    """The mini project as a source tree with a Python package in it."""
+    folder = tmp_path / "mini"
+    shutil.copytree(MINI, folder)
+    (folder / "mini").mkdir()
+    (folder / "mini" / "__init__.py").touch()
+    (folder / "csrc" / "left.cu").touch()
+    (folder / "pyproject.toml").write_text('[project]\nname = "mini"\nversion = "1"\n')
+    return CMakeBuild(Known("mini", ("mini",), "cmake", (), "")), _package(folder)
+
+
+def test_each_list_of_architectures_is_a_gate_with_its_place(tmp_path: Path) -> None:
+    """Reasoned from the mini project's CMakeLists.txt and its archs_met."""
+    profile, package = _mini(tmp_path)
+    lines = (MINI / "CMakeLists.txt").read_text().splitlines()
+    gates = {gate.modules[0]: gate for gate in profile.build_gates(package, cuda("13.0"))}
+    new, old = gates["_C/SM120_SRC"], gates["_C/SM90_SRC"]
+    assert new.condition == 'archs_met(SCALED_ARCHS "12.0f" "${CUDA_ARCHS}")'
+    assert lines[new.location.line - 1].strip() == new.condition
+    assert new.worlds.open.capabilities == [Capability(12, 0), Capability(12, 1)]
+    assert old.worlds.open.capabilities == [Capability(9, 0)]
+    assert new.units == ("csrc/sm120/blockwise.cu", "csrc/sm120/fp8.cu")
+    # the list for CUDA 12.8 says 12.0a, and that code runs on 12.0 alone
+    before = {gate.modules[0]: gate for gate in profile.build_gates(package, cuda("12.8"))}
+    assert before["_C/SM120_SRC"].worlds.open.capabilities == [Capability(12, 0)]
+
+
+def test_units_have_the_macros_that_the_build_sets(tmp_path: Path) -> None:
+    profile, package = _mini(tmp_path)
+    units = {u.path: u for u in profile.translation_units(package, cuda("13.0"))}
+    flags = dict(units["csrc/entry.cu"].configuration.defines)
+    assert {"ENABLE_SCALED_SM90", "ENABLE_SCALED_SM120", "ENABLE_MLA", "STABLE"} <= set(flags)
+    assert not units["csrc/entry.cu"].configuration.guessed
+    assert dict(units["csrc/sm120/fp8.cu"].configuration.defines)["WIDE"] == "1"
+    assert units["csrc/left.cu"].configuration.guessed  # no target names it
+    assert units["csrc/mla.cu"].modules == ("_C/mla",)
+
+
+def test_macros_differ_by_the_device_that_is_built_for(tmp_path: Path) -> None:
+    profile, package = _mini(tmp_path)
+    macros = profile.macros_for(package, cuda("13.0"))
+    assert macros[Capability(12, 0)] == {"ENABLE_SCALED_SM120", "ENABLE_MLA"}
+    assert macros[Capability(9, 0)] == {"ENABLE_SCALED_SM90"}
+    assert macros[Capability(8, 0)] == set()
+
+
+def test_a_scan_reports_what_is_not_built_for_the_target(tmp_path: Path) -> None:
+    profile, package = _mini(tmp_path)
+    references = [target("sm_90a"), target("sm_100a")]
+    report = scan(package, profile, [target("sm_120a")], references, cuda("13.0"), Options())
+    closed = {module.name for module in report.modules if module.closed}
+    assert closed == {"_C/SM90_SRC", "_C/mla"}
+    assert all(gate.layer is Layer.BUILD for gate in report.findings)
+    assert any("fetched when it is built" in note for note in report.notes)
+
+
+def test_a_wheel_has_no_build_to_read(tmp_path: Path) -> None:
+    (tmp_path / "vllm").mkdir()
+    (tmp_path / "vllm" / "__init__.py").touch()
+    package = find_package("vllm", Environment(None, (tmp_path,), None, "test", root=tmp_path))
+    profile = profile_for(package)
+    assert isinstance(profile, CMakeBuild)
+    assert profile.build_gates(package, cuda("13.0")) == []
+    assert any("need a source build" in said for said in profile.about(package))
+
+
+@pytest.mark.slow
+def test_vllm_builds_for_12_what_its_released_wheel_holds(
+        source_tree: Callable[[str, str], Path]) -> None:
+    """The wheel of 0.33.0 (cuobjdump --list-elf): _qutlass_C has 6 entries for sm_100 and none for
+    12.x; _flashmla_C has sm_90a and sm_100; _C_stable_libtorch has sm_120."""
+    package = _package(source_tree("vllm", "0.33.0"))
+    profile = profile_for(package)
+    assert isinstance(profile, CMakeBuild)
+    gates = {gate.modules[0]: gate for gate in profile.build_gates(package, cuda("13.0"))}
+    asked = target("sm_120a")
+    for name, served in (("_C_stable_libtorch/SCALED_MM_SM120_SRCS", True),
+                         ("_C_stable_libtorch/SCALED_MM_SM100_SRCS", False),
+                         ("_flashmla_C/FlashMLA_SOURCES", False)):
+        assert (asked in gates[name].worlds.open) is served
+    assert any("_qutlass_C" in said and "12.0 only alone" in said
+               for said in profile.about(package))
+    units: list[TranslationUnit] = profile.translation_units(package, cuda("13.0"))
+    own = next(u for u in units if u.path.endswith("scaled_mm_c3x_sm120.cu"))
+    assert ("ENABLE_SCALED_MM_SM120", "1") in own.configuration.defines
