@@ -10,6 +10,7 @@ import os
 import stat
 import struct
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -33,27 +34,36 @@ class Section:
     size: int
 
 
+def _opened(path: Path) -> tuple[BinaryIO, int]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror}", where=str(path)) from error
+    info = os.fstat(descriptor)
+    if not stat.S_ISREG(info.st_mode):
+        os.close(descriptor)
+        raise UnsafePath("not a plain file", where=str(path))
+    return os.fdopen(descriptor, "rb"), info.st_size
+
+
 class ElfFile:
-    """An open ELF file and its sections; with ``start`` and ``size`` one inside another file.
+    """An open ELF file and its sections; with ``start`` and ``size`` one inside another file,
+    with ``content`` one that is in memory.
 
     Offsets count from ``start``. Raises InputError when it is not a 64-bit
     little-endian ELF file or its section table is damaged, UnsafePath when it
     is not a plain file.
     """
 
-    def __init__(self, path: Path, start: int = 0, size: int | None = None) -> None:
+    def __init__(self, path: Path, start: int = 0, size: int | None = None, *,
+                 content: bytes | None = None) -> None:
         self.path = path
         self._start = start
+        self._file: BinaryIO
+        self._file, length = _opened(path) if content is None else (
+            BytesIO(content), len(content))
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        except OSError as error:
-            raise InputError(f"cannot read: {error.strerror}", where=str(path)) from error
-        self._file: BinaryIO = os.fdopen(descriptor, "rb")
-        try:
-            info = os.fstat(descriptor)
-            if not stat.S_ISREG(info.st_mode):
-                raise UnsafePath("not a plain file", where=str(path))
-            self.size = info.st_size - start if size is None else size
+            self.size = length - start if size is None else size
             self.sections = self._read_sections()
         except BaseException:
             self._file.close()

@@ -5,7 +5,8 @@ targets, every ``--compress-mode``) and compared with what cuobjdump 13.5 lists:
 a container is ``magic, version, header size, payload size``; each entry has its
 kind at byte 0, header and payload size at 4 and 8, the target's number at 28 and
 flags at 40, where bit 20 means suffix ``a`` and bit 21 suffix ``f``. Compression
-leaves the headers readable.
+leaves the headers readable: bits 13 (LZ4) and 15 (zstd) tell how, 16 the packed and
+56 the unpacked size.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from pathlib import Path
 
 from patcher.arch import Target, known_targets
 from patcher.binary.elf import ElfFile, Section
+from patcher.binary.packing import Packing, unpack
 from patcher.errors import InputError
 
 _SECTIONS = (".nv_fatbin", "__nv_relfatbin")
 _MAGIC = 0xBA55ED50
 _CONTAINER = struct.Struct("<IHHQ")
-_ENTRY = struct.Struct("<HHIQIIHHIIIQ")
+_ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _SPECIFIC, _FAMILY = 1 << 20, 1 << 21
-_COMPRESSED = 0xA000  # bit 13: LZ4 and its like, bit 15: zstd
+_LZ4, _ZSTD = 1 << 13, 1 << 15
 _MAX_ENTRIES = 1_000_000  # a large library has thousands
 
 
@@ -64,12 +66,13 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry: its code, and where its bytes are in the file."""
+    """One entry: its code, where its bytes are in the file, and what they are unpacked."""
 
     code: Code
     offset: int
     size: int
-    compressed: bool
+    packing: Packing | None = None
+    unpacked: int = 0
 
 
 FatBinary = tuple[Entry, ...]
@@ -84,6 +87,19 @@ def fat_binaries(path: Path) -> tuple[FatBinary, ...]:
     with ElfFile(path) as elf:
         return tuple(one for section in elf.sections if section.name in _SECTIONS
                      for one in _containers(elf, section))
+
+
+def cubin(path: Path, entry: Entry) -> ElfFile:
+    """The machine code of an entry, open for reading.
+
+    Raises CannotUnpack for compressed code that stays unknown, InputError for damaged code.
+    """
+    if entry.packing is None:
+        return ElfFile(path, entry.offset, entry.size)
+    with open(path, "rb") as file:
+        file.seek(entry.offset)
+        data = file.read(entry.size)
+    return ElfFile(path, content=unpack(data, entry.packing, entry.unpacked, str(path)))
 
 
 def gpu_code(path: Path) -> frozenset[Code]:
@@ -131,15 +147,16 @@ def _containers(elf: ElfFile, section: Section) -> Iterator[FatBinary]:
 
 def _entries(elf: ElfFile, position: int, end: int, budget: int) -> Iterator[Entry]:
     while position + _ENTRY.size <= end:
-        row = _ENTRY.unpack(elf.read(position, _ENTRY.size))
-        kind, header, size, number, flags = row[0], row[2], row[3], row[8], row[11]
+        (kind, _, header, size, packed, _, _, _, number, _, _, flags, _, unpacked
+         ) = _ENTRY.unpack(elf.read(position, _ENTRY.size))
         budget -= 1
         if header < _ENTRY.size or position + header + size > end or budget < 0:
             raise InputError("damaged fat binary", where=str(elf.path))
         if kind in (Kind.PTX.value, Kind.CUBIN.value):
             suffix = "a" if flags & _SPECIFIC else "f" if flags & _FAMILY else ""
-            yield Entry(Code(number, suffix, ptx=kind == Kind.PTX.value), position + header, size,
-                        bool(flags & _COMPRESSED))
+            packing = Packing.ZSTD if flags & _ZSTD else Packing.LZ4 if flags & _LZ4 else None
+            yield Entry(Code(number, suffix, ptx=kind == Kind.PTX.value), position + header,
+                        min(packed or size, size) if packing else size, packing, unpacked)
         position += header + size
 
 

@@ -67,7 +67,8 @@ def test_what_is_imported_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
     declared = {
-        Requirement(text).name.lower() for text in [*project["dependencies"], *extras["farm"]]
+        Requirement(text).name.lower()
+        for text in [*project["dependencies"], *extras["farm"], *extras["unpack"]]
     }
     renamed = {
         "git": "gitpython",

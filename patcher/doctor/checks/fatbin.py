@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from patcher.arch import Target
 from patcher.binary.demangle import demangle
 from patcher.binary.fatbin import FatBinary, fat_binaries, loaded
-from patcher.binary.stubs import Stub, stubs
+from patcher.binary.stubs import Stubs, stubs
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.errors import PatcherError
 
-_SHOWN = 6
+_SHOWN, _KERNELS = 6, 3
+_ABORTS = ("expect: ERROR : Arch conditional MMA instruction used without targeting appropriate "
+           "compute capability. Aborting.")
 
 
 def gpu_code_of_extensions(surroundings: Surroundings) -> Iterable[Result]:
@@ -81,22 +84,43 @@ class _Row:
 
 
 def stub_kernels(surroundings: Surroundings) -> Iterable[Result]:
-    """Kernels that are stubs for a target and real for others, where they can be measured."""
+    """Kernels that are stubs for a target and real for others, where they can be measured.
+
+    Compressed code is unpacked only for packages that are named: it takes a while.
+    """
     for name, paths in surroundings.libraries.extensions.items():
         for target in surroundings.targets:
-            found: list[Stub] = []
+            found = Stubs()
             for path in paths:
-                try:
-                    found += stubs(path, fat_binaries(path), target).found
-                except PatcherError:
-                    continue  # reported above
-            if found:
-                first = found[0]
-                yield Result(
-                    f"stub-kernels-{name}", Status.WARNING,
-                    (f"1 kernel of {name} does" if len(found) == 1 else
-                     f"{len(found)} kernels of {name} do")
-                    + f" nothing on {target.capability}, or stop the device, and work elsewhere",
-                    ((f"{demangle(first.kernel)[:200]}: {first.size} bytes, {first.other_size} in "
-                     f"{first.other}"), "the source shuts their bodies out for this target"),
-                    Repair(commands=(f"sm-patch scan {name}",)))
+                with suppress(PatcherError):  # reported above
+                    found += stubs(path, fat_binaries(path), target,
+                                   unpack=bool(surroundings.packages))
+            yield from _stubs(name, target, found)
+
+
+def _stubs(name: str, target: Target, found: Stubs) -> Iterator[Result]:
+    kernels = found.found
+    if kernels or found.aborting:
+        count = len(kernels)
+        do = "1 kernel does" if count == 1 else f"{count} kernels do"
+        said = f"{do} nothing on {target.capability} and something elsewhere" if kernels else ""
+        prints = (f"{_parts(found.aborting)} of its code can only say that it is not for "
+                  f"{target.capability}, and stop") if found.aborting else ""
+        yield Result(
+            f"stub-kernels-{name}", Status.WARNING,
+            f"{name}: " + "; ".join(filter(None, (said, prints))),
+            (*(f"{demangle(k.kernel)[:120]}: {k.size} bytes, {k.other_size} in {k.other}"
+               for k in kernels[:_KERNELS]),
+             "compiled away for this target: by a guard, or because nothing in it has an effect",
+             *((_ABORTS,) if found.aborting else ())),
+            Repair(commands=(f"sm-patch scan {name}",)))
+    if found.unknown:
+        yield Result(
+            f"stub-kernels-{name}", Status.SKIPPED,
+            f"{name}: {_parts(found.unknown)} of its code compressed, not measured for hollow "
+            f"kernels on {target.capability}: sm-patch doctor {name} does, with "
+            "pip install 'sm-patch[unpack]'")
+
+
+def _parts(count: int) -> str:
+    return "1 part" if count == 1 else f"{count} parts"
