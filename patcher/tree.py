@@ -55,6 +55,14 @@ def exists(tree: Tree, path: str) -> bool:
     return name in tree.names(folder or ("/" if path.startswith("/") else ""))
 
 
+def matching(folder: Path, pattern: str) -> list[Path]:
+    """What matches below a folder, sorted; nothing where that is absent or closed to us."""
+    try:
+        return sorted(folder.glob(pattern))
+    except OSError:
+        return []
+
+
 def read_plain(path: str) -> bytes:
     """A regular file's bytes; refuses devices, fifos and giants before reading them.
 

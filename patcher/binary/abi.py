@@ -41,6 +41,9 @@ class Exports:
         """The union of what these libraries define."""
         return cls(frozenset[str]().union(*(provider.defined for provider in providers)))
 
+    def __bool__(self) -> bool:
+        return bool(self.names)
+
     def beginning(self, prefix: str) -> Iterator[str]:
         """The names that begin so, sorted."""
         for index in range(bisect_left(self._ordered, prefix), len(self._ordered)):

@@ -128,7 +128,7 @@ class Loader:
         yield from (_expand(p, asker.path) for p in asker.runpath)
 
     def _open(self, path: Path, machine: int) -> Dynamic | None:
-        if not path.is_file():
+        if not os.path.isfile(path):
             return None
         try:
             found = self._read(path)

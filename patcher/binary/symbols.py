@@ -19,6 +19,7 @@ from typing import Any
 from patcher.binary.abi import TORCH_SYMBOL
 from patcher.binary.dynamic import read_dynamic
 from patcher.errors import InputError, PatcherError
+from patcher.tree import matching
 
 SHIPPED = Path(__file__).parents[1] / "data" / "torch_symbols.json.xz"
 _HASH_BYTES = 3
@@ -88,7 +89,7 @@ def load(learned: Path | None = None) -> SymbolTable:
     blob = base64.b64decode(document["common"])
     common = frozenset(blob[i:i + _HASH_BYTES] for i in range(0, len(blob), _HASH_BYTES))
     more = {}
-    for file in sorted(learned.glob("*.json.xz")) if learned and learned.is_dir() else ():
+    for file in matching(learned, "*.json.xz") if learned else ():
         own = _read(file)
         more[str(own["release"])] = frozenset(map(str, own["names"]))
     return SymbolTable(tuple(document["releases"]), masks, common, more)

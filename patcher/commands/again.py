@@ -2,7 +2,7 @@
 
 ``sm-patch status --root /mnt/image`` must not end in a ``sm-patch apply`` that would
 change another environment, so what was typed of these options is repeated after the verb
-of every command that a text names.
+of every command that a text names. ``pip install`` is one, too.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ Given = Mapping[str, Sequence[str]]
 
 _COMMAND = re.compile(r"(?<![\w/.-])sm-patch (?P<verb>[a-z]+)(?P<sub> (?:list|invalidate)\b)?"
                       r"(?![\w-]|\.\w)")
+# pip's lines for the examined packages, not those that complete this program
+_PIP = re.compile(r"(?<![\w/.-])pip(?= (?:un)?install (?!'?sm-patch))")
 
 
 def given(context: click.Context) -> Given:
@@ -35,8 +37,10 @@ def given(context: click.Context) -> Given:
 
 def again(text: str, options: Given) -> str:
     """The text, each command in it with those of the options that its verb takes."""
-    if not options or "sm-patch " not in text:
+    if not options:
         return text
+    if python := options.get("python"):
+        text = _PIP.sub(lambda _: " ".join(["pip", *_words("--python", python)]), text)
     return "\n".join(_line(line, options) for line in text.split("\n"))
 
 

@@ -29,7 +29,7 @@ def command(settings: Settings, packages: tuple[str, ...], fail_on: str | None) 
                                  env_from=settings.env_from)
     results = ordered([*found, *examine(surroundings)])
     if settings.format == "json":
-        settings.emit(to_json(results))
+        settings.emit(to_json(results, settings.again))
     else:
         settings.emit(to_text(results, surroundings))
     grave = {"error": (Status.ERROR,), "warning": (Status.ERROR, Status.WARNING)}

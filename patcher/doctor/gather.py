@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -43,8 +44,9 @@ def gather(names: Sequence[str] = (), *, archs: Sequence[str] = (AUTO,), cuda: s
             results.append(Result("package", Status.ERROR, f"{name} cannot be examined: {error}"))
     targets, gpus = resolve(archs)
     toolkits = find_toolkits(cuda, environment, environ=variables)
+    assumed = not gpus and AUTO in archs
     return Surroundings(environment, tuple(toolkits), targets, variables, tuple(imports),
-                        gpus), results
+                        gpus, assumed), results
 
 
 def _named(name: str, environment: Environment) -> tuple[Environment, str]:
@@ -52,7 +54,7 @@ def _named(name: str, environment: Environment) -> tuple[Environment, str]:
     if (import_name := name.replace("-", "_")).isidentifier():
         # a folder in place is enough: the metadata of a broken package may be broken too
         for site in environment.site_packages:
-            if (site / import_name).is_dir():
+            if os.path.isdir(site / import_name):
                 return environment, import_name
     package = find_package(name, environment)
     package.locate(package.import_name)  # an archive has nothing to load

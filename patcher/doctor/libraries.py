@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -10,6 +11,7 @@ from pathlib import Path
 from patcher.binary.abi import Exports
 from patcher.binary.dynamic import Dynamic, read_dynamic
 from patcher.errors import InputError, PatcherError
+from patcher.tree import matching
 
 # Their libraries are providers, or have nothing to do with GPUs and are many.
 _PROVIDERS = ("torch", "nvidia", "triton", "numpy", "scipy", "pandas", "pyarrow", "sklearn")
@@ -35,12 +37,13 @@ class Libraries:
         found: dict[str, set[Path]] = {}
         recorded: set[str] = set()
         for site in self._sites:
-            for info in sorted(site.glob("*.dist-info")):
+            for info in matching(site, "*.dist-info"):
                 name = info.name.partition("-")[0]
-                if (record := info / "RECORD").exists():
+                if os.path.exists(record := info / "RECORD"):
                     rows = [row for row in _rows(record) if _top(row) not in _PROVIDERS]
                 else:  # an installer was interrupted, or an image was stripped
-                    rows = [p.relative_to(site).as_posix() for p in (site / name).rglob("*.so")]
+                    rows = [path.relative_to(site).as_posix()
+                            for path in matching(site / name, "**/*.so")]
                     rows = [] if name in _PROVIDERS else rows
                 tops = {_top(row) for row in rows}
                 recorded |= tops
@@ -48,12 +51,12 @@ class Libraries:
                     found.setdefault(name, set()).update(site / row for row in rows)
         for name in self._wanted - recorded - set(_PROVIDERS):
             found.setdefault(name, set()).update(self._below(name))
-        return {name: tuple(sorted(p for p in paths if p.is_file()))[:_MAX_LIBRARIES]
+        return {name: tuple(sorted(p for p in paths if os.path.isfile(p)))[:_MAX_LIBRARIES]
                 for name, paths in sorted(found.items()) if paths}
 
     def _below(self, name: str) -> Iterator[Path]:
         for site in self._sites:
-            yield from (site / name).rglob("*.so")
+            yield from matching(site / name, "**/*.so")
 
     def dynamic(self, path: Path) -> Dynamic:
         """``read_dynamic``, remembered; raises InputError each time for what cannot be read."""
@@ -71,24 +74,40 @@ class Libraries:
     def torch(self) -> Path | None:
         """The folder ``torch/lib`` of the torch that would be imported."""
         places = (site / "torch" / "lib" for site in self._sites)
-        return next((place for place in places if place.is_dir()), None)
-
-    @cached_property
-    def providers(self) -> tuple[Dynamic, ...]:
-        """The libraries of that torch that can be read."""
-        return tuple(self._providers())
-
-    def _providers(self) -> Iterator[Dynamic]:
-        for path in sorted(self.torch.glob("*.so")) if self.torch else ():
-            try:
-                yield self.dynamic(path)
-            except InputError:
-                continue  # the check of torch itself reports it
+        return next((place for place in places if os.path.isdir(place)), None)
 
     @cached_property
     def exports(self) -> Exports | None:
-        """What that torch exports; None without one."""
-        return Exports.of(self.providers) if self.providers else None
+        """What that torch exports; None without one, or when it is not whole."""
+        if self.torch is None or self.torch_problem:
+            return None
+        return Exports.of(self.dynamic(path) for path in self._parts(self.torch)) or None
+
+    @cached_property
+    def torch_problem(self) -> str:
+        """Why the installed torch cannot be compared with; "" when it can, or when there is none.
+
+        A part that is missing would make every user of it look wrong.
+        """
+        if self.torch is None:
+            return ""
+        site = self.torch.parents[1]
+        infos = matching(site, "torch-*.dist-info")
+        if not infos:
+            return "torch has no metadata: it is still being installed, or half removed"
+        for row in recorded_libraries(infos[0]):
+            if row.startswith("torch/lib/") and not os.path.isfile(site / row):
+                return f"torch is not whole: {row} is missing or closed"
+        for path in self._parts(self.torch):
+            try:
+                self.dynamic(path)
+            except InputError as error:
+                return f"torch is not whole: {path.name}: {error.what}"
+        return ""
+
+    @staticmethod
+    def _parts(folder: Path) -> list[Path]:
+        return matching(folder, "*.so")
 
     def needs_torch(self, path: Path) -> bool:
         """True for a library that names one of torch's among those it needs."""

@@ -6,17 +6,20 @@ other by nothing, so each part is asked where it says its own version.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patcher.toolchain.find import tool_version
+from patcher.toolchain.find import has_text, tool_version
 from patcher.toolchain.model import Toolkit
+from patcher.tree import matching
 
 _CUDART = re.compile(r"#\s*define\s+CUDART_VERSION\s+(\d+)")
 _CCCL = re.compile(r"#\s*define\s+CCCL_VERSION\s+(\d+)")
 _LAUNCH = re.compile(r"#\s*define\s+__cudaLaunch\(([^)]*)\)")
+_OPTIONS = ("--simt-only",)  # in nvcc 13.5, but not 13.2; cicc knows it from 13.2 on
 CCCL_MARKERS = ("cccl/cuda/std/__cccl/version.h", "cuda/std/__cccl/version.h")
 
 
@@ -25,7 +28,8 @@ class Parts:
     """``major.minor`` of each part, None when it is absent or does not say.
 
     ``launch_arity`` is the number of parameters of ``__cudaLaunch`` in the crt
-    headers, which the code that nvcc and cicc write must agree with.
+    headers, which the code that cicc (nvvm) writes must agree with; ``strange_option``
+    is one that nvcc passes to cicc and cicc does not know.
     """
 
     nvcc: str | None
@@ -34,10 +38,11 @@ class Parts:
     runtime: str | None
     cccl: int | None
     launch_arity: int | None
+    strange_option: str = ""
 
 
-# Measured on the wheels of nvidia-cuda-crt: 13.0.88, 13.2.78, 13.5.37.
-LAUNCH_ARITY = {"13.0": 2, "13.2": 1, "13.5": 1}
+# Read in the wheels of nvidia-cuda-crt (nvidia-cuda-nvcc for 12.9) of each release.
+LAUNCH_ARITY = {"12.9": 1, "13.0": 2, "13.1": 1, "13.2": 1, "13.3": 1, "13.4": 1, "13.5": 1}
 
 
 def read_parts(toolkit: Toolkit, site_packages: Sequence[Path]) -> Parts:
@@ -56,7 +61,16 @@ def read_parts(toolkit: Toolkit, site_packages: Sequence[Path]) -> Parts:
         runtime=_cudart(includes),
         cccl=cccl_version(includes),
         launch_arity=_arity(includes),
+        strange_option=_strange(toolkit),
     )
+
+
+def _strange(toolkit: Toolkit) -> str:
+    if toolkit.path is None or toolkit.nvcc is None:
+        return ""
+    cicc = toolkit.path / "nvvm" / "bin" / "cicc"
+    return next((option for option in _OPTIONS if has_text(toolkit.nvcc, option) and
+                 os.path.isfile(cicc) and not has_text(cicc, option.lstrip("-"))), "")
 
 
 def cccl_version(includes: Sequence[Path], markers: Sequence[str] = CCCL_MARKERS) -> int | None:
@@ -98,7 +112,7 @@ def _search(pattern: re.Pattern[str], path: Path) -> str | None:
 
 def _dist(sites: Sequence[Path], stem: str) -> str | None:
     for site in sites:
-        for folder in sorted(site.glob(f"{stem}-*.dist-info")):
+        for folder in matching(site, f"{stem}-*.dist-info"):
             return _minor(folder.name.removesuffix(".dist-info").rpartition("-")[2])
     return None
 

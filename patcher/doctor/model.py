@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +17,7 @@ from patcher.doctor.libraries import Libraries
 from patcher.package.metadata import normalise
 from patcher.package.model import Environment
 from patcher.toolchain.model import Toolkit
+from patcher.tree import matching
 
 _TORCH_CUDA = re.compile(r"""^cuda\b[^=\n]*=\s*["'](\d+\.\d+)""", re.M)
 
@@ -32,10 +34,11 @@ class Status(str, Enum):
 @dataclass(frozen=True, slots=True)
 class Repair:
     """How to end the trouble: a shipped patchset (or ``patchset/group``), or commands to type,
-    best first."""
+    best first; ``advice`` is what no command does."""
 
     patchset: str | None = None
     commands: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -61,7 +64,8 @@ class Result:
         return {"id": self.id, "status": self.status.value, "summary": self.summary,
                 "evidence": list(self.evidence),
                 "repair": {"patchset": self.repair.patchset,
-                           "commands": list(self.repair.commands)}}
+                           "commands": list(self.repair.commands),
+                           "advice": list(self.repair.advice)}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,8 @@ class Surroundings:
     ``toolkits`` are all that were found, the one that builds would use first;
     ``targets`` what the GPUs are built for; ``packages`` the import names asked
     about, empty for whatever is installed; ``variables`` those of the server;
-    ``gpus`` what told of each GPU, empty when there is none.
+    ``gpus`` what told of each GPU, empty when there is none; ``assumed`` means that
+    the targets are a default that nothing told of.
     """
 
     environment: Environment
@@ -89,6 +94,7 @@ class Surroundings:
     variables: Mapping[str, str]
     packages: tuple[str, ...] = ()
     gpus: tuple[str, ...] = ()
+    assumed: bool = False
 
     def installed(self, import_name: str) -> Path | None:
         """The folder of an import package, if it is installed and wanted."""
@@ -99,7 +105,7 @@ class Surroundings:
     def anywhere(self, import_name: str) -> Path | None:
         """The folder of an import package in this environment, whether asked about or not."""
         for site in self.environment.site_packages:
-            if (site / import_name).is_dir():
+            if os.path.isdir(site / import_name):
                 return site / import_name
         return None
 
@@ -108,7 +114,7 @@ class Surroundings:
         """What is installed, by normalised name; the first on the search path wins."""
         found: dict[str, Metadata] = {}
         for site in self.environment.site_packages:
-            for folder in sorted(site.glob("*.dist-info")):
+            for folder in matching(site, "*.dist-info"):
                 name, _, version = folder.name.removesuffix(".dist-info").rpartition("-")
                 found.setdefault(normalise(name), Metadata(normalise(name), version, folder))
         return found

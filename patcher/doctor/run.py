@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from patcher.doctor.checks.abi import torch_abi
 from patcher.doctor.checks.archlist import arch_lists, mixed_gpus
 from patcher.doctor.checks.caches import writable_caches
+from patcher.doctor.checks.closed import closed_places
 from patcher.doctor.checks.fatbin import gpu_code_of_extensions, stub_kernels
 from patcher.doctor.checks.flashinfer import built_modules, version_triple
 from patcher.doctor.checks.headers import mixed_cccl, toolkit_headers
@@ -31,6 +32,7 @@ CHECKS: tuple[Check, ...] = (
     python_headers,
     arch_lists,
     mixed_gpus,
+    closed_places,
     installs,
     torch_abi,
     needed_libraries,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,7 @@ def verdict(subject: str, python: str | None, root: str | None) -> Verdict:
     Raises InputError for a file that is no shared object, PackageNotFound for a
     name that nothing has.
     """
-    if subject.endswith(".so") or ".so." in subject or Path(subject).is_file():
+    if subject.endswith(".so") or ".so." in subject or os.path.isfile(Path(subject)):
         surroundings, _ = gather((), python=python, root=root)
         path = Path(subject).absolute()
         libraries = surroundings.libraries
@@ -82,6 +83,8 @@ def _readable(libraries: Libraries) -> tuple[list[Dynamic], tuple[str, ...]]:
 def _verdict(name: str, version: str | None, found: Sequence[Dynamic],
              unreadable: tuple[str, ...], surroundings: Surroundings) -> Verdict:
     exports = surroundings.libraries.exports
+    if problem := surroundings.libraries.torch_problem:
+        unreadable = (*unreadable, problem)
     torch = (surroundings.version_of("torch") or "of unknown version") if exports else None
     fits = tuple(judge(library, exports) for library in found)
     built_for = common_releases(fits)

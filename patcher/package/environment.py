@@ -18,6 +18,7 @@ from typing import TypedDict
 
 from patcher.errors import InputError
 from patcher.package.model import Environment
+from patcher.tree import matching
 
 _TIMEOUT = 20
 _MAX_PTH_BYTES = 1 << 20
@@ -56,7 +57,7 @@ def find_environment(python: str | None = None, root: str | None = None) -> Envi
     """
     if root is not None:
         folder = Path(root)
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise InputError("not a folder", where=root)
         place = Path(os.path.abspath(folder))
         return Environment(None, (place,), None, f"--root {root}", root=place)
@@ -92,7 +93,7 @@ def _candidates() -> Iterator[tuple[Path, str]]:
             yield Path(value), f"{variable}={value}"
     here = Path.cwd()
     for folder in (here, *here.parents):
-        if (folder / ".venv" / "pyvenv.cfg").is_file():
+        if os.path.isfile(folder / ".venv" / "pyvenv.cfg"):
             yield folder / ".venv", f"{folder / '.venv'} is the nearest .venv"
             break
     if found := shutil.which("python3"):
@@ -103,7 +104,7 @@ def _candidates() -> Iterator[tuple[Path, str]]:
 def _with_pythonpath(environment: Environment) -> Environment:
     """PYTHONPATH comes before site-packages; a server started from here would see it too."""
     listed = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    folders = [Path(os.path.abspath(entry)) for entry in listed if entry and Path(entry).is_dir()]
+    folders = [Path(os.path.abspath(entry)) for entry in listed if entry and os.path.isdir(entry)]
     if not folders:
         return environment
     path = tuple(dict.fromkeys([*folders, *environment.site_packages]))
@@ -113,11 +114,11 @@ def _with_pythonpath(environment: Environment) -> Environment:
 
 def _environment(path: Path, reason: str) -> Environment:
     """The environment of an interpreter or of an environment's folder."""
-    if path.is_dir():
+    if os.path.isdir(path):
         prefix, python = Path(os.path.abspath(path)), _interpreter_in(path)
         if python is None:
             return _without_interpreter(prefix, reason)
-    elif path.is_file():
+    elif os.path.isfile(path):
         # not resolved: a venv's interpreter is a link, and the link's place tells the venv
         python = Path(os.path.abspath(path))
         prefix = python.parent.parent
@@ -137,7 +138,7 @@ def _environment(path: Path, reason: str) -> Environment:
 
 def _interpreter_in(folder: Path) -> Path | None:
     candidates = (folder / "bin" / "python", folder / "bin" / "python3")
-    return next((Path(os.path.abspath(p)) for p in candidates if p.is_file()), None)
+    return next((Path(os.path.abspath(p)) for p in candidates if os.path.isfile(p)), None)
 
 
 def _config(prefix: Path) -> dict[str, str]:
@@ -152,7 +153,7 @@ def _config(prefix: Path) -> dict[str, str]:
 
 def _without_interpreter(prefix: Path, reason: str) -> Environment:
     """An environment whose interpreter is gone (a copied image): its folders tell enough."""
-    sites = sorted(prefix.glob("lib/python3.*/site-packages"))
+    sites = matching(prefix, "lib/python3.*/site-packages")
     if not sites:
         raise InputError("neither an interpreter nor lib/python3.*/site-packages here",
                          where=str(prefix))
@@ -188,7 +189,7 @@ def _search_path(sites: list[Path]) -> tuple[Path, ...]:
     """Existing folders in order, each followed by the folders its .pth files name."""
     found: dict[Path, None] = {}
     for site in sites:
-        if site.is_dir():
+        if os.path.isdir(site):
             found.setdefault(Path(os.path.abspath(site)))
             for extra in path_lines(site):
                 found.setdefault(extra)
@@ -197,7 +198,7 @@ def _search_path(sites: list[Path]) -> tuple[Path, ...]:
 
 def path_lines(site: Path) -> Iterator[Path]:
     """Folders that .pth files add; their ``import`` lines are code and are not looked at."""
-    for file in sorted(site.glob("*.pth")):
+    for file in matching(site, "*.pth"):
         try:
             if file.stat().st_size > _MAX_PTH_BYTES:
                 continue
@@ -209,5 +210,5 @@ def path_lines(site: Path) -> Iterator[Path]:
             if not entry or entry.startswith(("#", "import ", "import\t")):
                 continue
             folder = Path(os.path.abspath(site / entry))
-            if folder.is_dir():
+            if os.path.isdir(folder):
                 yield folder

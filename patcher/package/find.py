@@ -50,14 +50,14 @@ def _find(name: str, environment: Environment) -> Package:
     if name.endswith((".tar.gz", ".tgz")):
         return _source_tree(ArchiveTree(_file(path)), environment, read_only=True)
     if "/" in name or name in (".", ".."):
-        if not path.is_dir():
+        if not os.path.isdir(path):
             raise PackageNotFound("no such folder, wheel or source archive", where=name)
         return _from_folder(Path(os.path.abspath(path)), environment)
     return _installed(name, environment)
 
 
 def _file(path: Path) -> Path:
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise PackageNotFound("no such file", where=str(path))
     return Path(os.path.abspath(path))
 
@@ -194,7 +194,7 @@ def _owner(tree: Tree, import_name: str) -> Distribution | None:
     for found in distributions(tree):
         project = found.project_folder()
         if project is not None:
-            if any((project / home / import_name).is_dir() for home in ("", *_SOURCE_FOLDERS)):
+            if any(os.path.isdir(project / home / import_name) for home in ("", *_SOURCE_FOLDERS)):
                 return found
         elif import_name in found.import_names():
             return found
@@ -217,7 +217,7 @@ def _of(found: Distribution, root: Path, environment: Environment,
 
 def _editable(found: Distribution, project: Path, environment: Environment) -> Package:
     """An editable install: the project's own folder, whose links may lead around inside it."""
-    if not project.is_dir():
+    if not os.path.isdir(project):
         raise InputError("an editable install whose project folder is gone", where=str(project),
                          next_step=f"reinstall {found.name}")
     package = _source_tree(FolderTree(project, (project,)), environment)
@@ -236,7 +236,7 @@ def _refuse_zipped(name: str, environment: Environment) -> None:
     stem = name.replace("-", "_")
     for site in environment.site_packages:
         for file in site.glob("*.egg"):
-            if file.is_file() and zipfile.is_zipfile(file) and normalise(
+            if os.path.isfile(file) and zipfile.is_zipfile(file) and normalise(
                     file.name.split("-")[0]).replace("-", "_") in (stem, normalise(stem)):
                 raise InputError(f"{name} is imported from a zip file and cannot be patched",
                                  where=str(file), next_step="reinstall it with pip or uv")
@@ -258,7 +258,7 @@ def _not_found(name: str, environment: Environment) -> PackageNotFound:
         for other in other_environments(environment):
             if any(_in_site(name, site, other) for site in other.site_packages):
                 hints.append(f"it is in {other.prefix}: --python {other.python or other.prefix}")
-    if Path(name).is_dir():
+    if os.path.isdir(Path(name)):
         hints.append(f"for the folder write ./{name}")
     place = environment.root or environment.prefix
     return PackageNotFound(f"{name} is not in {place} (chosen because: {environment.reason})",

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from patcher.doctor.model import Result, Status, Surroundings
 
 WIDTH = 80
 
 
-def to_json(results: Sequence[Result]) -> str:
-    """The document of contract ``doctor``, without a final line feed."""
-    return json.dumps({"version": 1, "checks": [result.public() for result in results]},
-                      indent=2, sort_keys=True)
+def to_json(results: Sequence[Result], again: Callable[[str], str]) -> str:
+    """The document of contract ``doctor``, without a final line feed; ``again`` completes the
+    commands of the repairs."""
+    rows = [result.public() for result in results]
+    for row in rows:
+        row["repair"]["commands"] = [again(line) for line in row["repair"]["commands"]]
+    return json.dumps({"version": 1, "checks": rows}, indent=2, sort_keys=True)
 
 
 def to_text(results: Sequence[Result], surroundings: Surroundings) -> str:
     """Findings with evidence and repair, then what is well in one paragraph."""
     bad = [r for r in results if r.status in (Status.ERROR, Status.WARNING)]
-    lines = [_fit(headline(bad, surroundings)), *wrap(_context(surroundings)), ""]
+    lines = [*wrap(headline(bad, surroundings)), *wrap(_context(surroundings)), ""]
     for result in bad:
         lines += [*_finding(result), ""]
     well = {r.id: r.summary for r in results if r.status is Status.OK}
@@ -34,6 +37,7 @@ def to_text(results: Sequence[Result], surroundings: Surroundings) -> str:
 def headline(bad: Sequence[Result], surroundings: Surroundings) -> str:
     """The answer in one sentence: how many problems for which target, and the worst of them."""
     where = ", ".join(target.name for target in surroundings.targets)
+    where += " (assumed: no GPU here)" if surroundings.assumed else ""
     if not bad:
         return f"Nothing wrong was found for {where}"
     counts = {status: sum(r.status is status for r in bad) for status in Status}
@@ -56,6 +60,8 @@ def _finding(result: Result) -> Iterator[str]:
         yield from wrap(line, "    ", "      ")
     for number, line in enumerate(result.repair.lines):
         yield f"  or:     {line}" if number else f"  repair: {line}"
+    for line in result.repair.advice:
+        yield from wrap(line, "  advice: ", "    ")
 
 
 def _next(bad: Sequence[Result], surroundings: Surroundings) -> Iterator[str]:
@@ -71,7 +77,3 @@ def wrap(text: str, lead: str = "", hang: str | None = None) -> list[str]:
     return textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent=lead,
                          subsequent_indent=" " * len(lead) if hang is None else hang,
                          break_long_words=False, break_on_hyphens=False)
-
-
-def _fit(text: str) -> str:
-    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"

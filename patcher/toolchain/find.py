@@ -13,9 +13,11 @@ from patcher.errors import InputError, UsageError
 from patcher.package.model import Environment
 from patcher.toolchain.host import PLATFORMS, find_host_compiler, machine_platform
 from patcher.toolchain.model import HostCompiler, Toolkit
+from patcher.tree import matching
 
 DEFAULT_VERSION = "13.0"  # the release that the shipped instruction table was measured with
 _FOLDERS = {"x86_64": "x86_64-linux", "aarch64": "sbsa-linux"}
+_MACHINES = {62: "x86_64", 183: "aarch64"}  # e_machine in the ELF header
 _VERSION = re.compile(r"\d+(\.\d+){0,2}$")
 _CUDA_H = re.compile(rb"#define\s+(?:CUDA_VERSION|CUDART_VERSION)\s+(\d+)")
 _JSON = re.compile(rb'"cuda"\s*:\s*\{[^}]*?"version"\s*:\s*"(\d+\.\d+)')
@@ -42,7 +44,7 @@ def find_toolkit(spec: str | None = None, environment: Environment | None = None
     if spec and _VERSION.match(spec):
         return _by_version(spec, environment, where)
     if spec:
-        root = _root_of(Path(spec))
+        root = _root_of(Path(os.path.abspath(spec)))
         found = toolkit_at(root, f"--cuda {spec}", where) if root else None
         if found is None:
             raise InputError("no CUDA toolkit here: neither bin/nvcc nor include/cuda.h",
@@ -72,14 +74,26 @@ def find_toolkits(spec: str | None = None, environment: Environment | None = Non
 
 
 def _named_platform(spec: str) -> str:
-    root = None if _VERSION.match(spec) else _root_of(Path(spec))
+    root = None if _VERSION.match(spec) else _root_of(Path(os.path.abspath(spec)))
     return platform_of(root) if root else machine_platform()
 
 
 def platform_of(root: Path) -> str:
-    """The platform a toolkit is for: its only target folder's, else this machine's."""
-    present = [name for name, folder in _FOLDERS.items() if (root / "targets" / folder).is_dir()]
-    return present[0] if len(present) == 1 else machine_platform()
+    """The platform a toolkit is for: its only target folder's, that of its nvcc, else ours."""
+    present = [name for name, folder in _FOLDERS.items()
+               if os.path.isdir(root / "targets" / folder)]
+    return present[0] if len(present) == 1 else _processor(root / "bin" / "nvcc")
+
+
+def _processor(program: Path) -> str:
+    """What an ELF program runs on, from its header; this machine's when it does not say."""
+    try:
+        with open(program, "rb") as file:
+            header = file.read(20)
+    except OSError:
+        header = b""
+    number = int.from_bytes(header[18:20], "little") if header.startswith(b"\x7fELF") else 0
+    return _MACHINES.get(number) or machine_platform()
 
 
 def _by_version(spec: str, environment: Environment | None, where: str) -> Toolkit:
@@ -100,7 +114,7 @@ def toolkit_at(root: Path, reason: str, where: str) -> Toolkit | None:
     """The toolkit in a folder, None when there is neither nvcc nor cuda.h."""
     nvcc = root / "bin" / "nvcc"
     include = _include(root, where)
-    if not nvcc.is_file() and not (include / "cuda.h").is_file():
+    if not os.path.isfile(nvcc) and not os.path.isfile(include / "cuda.h"):
         return None
     tool = tool_version(nvcc)
     headers = _header_version(include) or _json_version(root)
@@ -110,19 +124,19 @@ def toolkit_at(root: Path, reason: str, where: str) -> Toolkit | None:
     notes = []
     if tool and headers and not tool.startswith(f"{headers}."):
         notes.append(f"nvcc is {tool}, its headers are {headers}")
-    if not (include / "cuda_runtime.h").is_file():
+    if not os.path.isfile(include / "cuda_runtime.h"):
         notes.append(f"{include} has no cuda_runtime.h")
     folders = [include, *_split_wheels(root)]
-    cccl = [f / "cccl" for f in folders if (f / "cccl").is_dir()]
-    return Toolkit(version, root, nvcc if nvcc.is_file() else None,
-                   tuple(str(f) for f in folders if f.is_dir()), tuple(map(str, cccl)),
+    cccl = [f / "cccl" for f in folders if os.path.isdir(f / "cccl")]
+    return Toolkit(version, root, nvcc if os.path.isfile(nvcc) else None,
+                   tuple(str(f) for f in folders if os.path.isdir(f)), tuple(map(str, cccl)),
                    find_host_compiler(where), where, False, reason, tuple(notes), tool)
 
 
 def _include(root: Path, where: str) -> Path:
     """nvcc's own choice: the target's folder when there is one."""
     target = root / "targets" / _FOLDERS[where] / "include"
-    return target if target.is_dir() else root / "include"
+    return target if os.path.isdir(target) else root / "include"
 
 
 def _split_wheels(root: Path) -> list[Path]:
@@ -133,8 +147,8 @@ def _split_wheels(root: Path) -> list[Path]:
     home = root.parent
     if home.name != "nvidia" or _SHARED.match(root.name):
         return []
-    return sorted(f for f in home.glob("*/include")
-                  if f.parent != root and not _SHARED.match(f.parent.name))
+    return [f for f in matching(home, "*/include")
+                  if f.parent != root and not _SHARED.match(f.parent.name)]
 
 
 def _header_version(include: Path) -> str:
@@ -155,6 +169,15 @@ def _json_version(root: Path) -> str:
     except OSError:
         return ""
     return match[1].decode() if match else ""
+
+
+def has_text(tool: Path, text: str) -> bool:
+    """True for a program that holds this text; it is not run."""
+    try:
+        with open(tool, "rb") as handle, mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ) as data:
+            return data.find(text.encode()) >= 0
+    except (OSError, ValueError):
+        return False
 
 
 def tool_version(tool: Path) -> str:
@@ -178,7 +201,7 @@ def _candidates(environment: Environment | None,
     if found and (root := _root_of(Path(found))):
         yield f"nvcc on PATH ({found})", root
     yield "the usual place", Path("/usr/local/cuda")
-    newest = sorted(Path("/usr/local").glob("cuda-*"), key=_by_number, reverse=True)
+    newest = sorted(matching(Path("/usr/local"), "cuda-*"), key=_by_number, reverse=True)
     for root in [*newest, Path("/opt/cuda")]:
         yield "the usual place", root
     for site in environment.site_packages if environment else ():
@@ -190,7 +213,7 @@ def _candidates(environment: Environment | None,
 
 def _wheels(site: Path) -> Iterator[tuple[str, Path]]:
     nvidia = site / "nvidia"
-    for root in sorted(nvidia.glob("cu[0-9]*"), key=_by_number, reverse=True):
+    for root in sorted(matching(nvidia, "cu[0-9]*"), key=_by_number, reverse=True):
         yield "wheels of the package's environment", root
     yield "wheels of the package's environment", nvidia / "cuda_runtime"
 
@@ -205,11 +228,11 @@ def _distinct(places: Iterable[Path | str | None]) -> list[Path]:
 
 def _root_of(path: Path) -> Path | None:
     """The toolkit's folder from a folder or an nvcc: links and shell wrappers are followed."""
-    if path.is_dir():
+    if os.path.isdir(path):
         return path
     for _ in range(4):
         real = Path(os.path.realpath(path))
-        if not real.is_file():
+        if not os.path.isfile(real):
             return None
         wrapped = _wrapped(real)
         if wrapped is None:

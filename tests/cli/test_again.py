@@ -40,6 +40,17 @@ def test_commands_in_a_text_are_completed(text: str, expected: str) -> None:
     assert again(text, PLACE) == expected
 
 
+@pytest.mark.parametrize(("text", "expected"), [
+    ("pip install 'torch==2.9.*'", "pip --python /v install 'torch==2.9.*'"),
+    ("repair: pip uninstall -y a && pip install 'a==1'",
+     "repair: pip --python /v uninstall -y a && pip --python /v install 'a==1'"),
+    ("pip install 'sm-patch[unpack]'", "pip install 'sm-patch[unpack]'"),  # of our own environment
+    ("pip download x", "pip download x"),
+])
+def test_pip_is_told_the_environment(text: str, expected: str) -> None:
+    assert again(text, {"python": ("/v",)}) == expected
+
+
 def test_without_options_nothing_changes() -> None:
     assert again("next: sm-patch status", {}) == "next: sm-patch status"
 

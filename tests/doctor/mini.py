@@ -7,6 +7,7 @@ the parameters of __cudaLaunch (2 in 13.0, 1 in 13.2: nvidia-cuda-crt wheels).
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from patcher.arch import target
@@ -93,7 +94,7 @@ def surroundings(site: Path, *archs: str, packages: tuple[str, ...] = (),
     home = site / "nvidia" / "cu13"
     environment = Environment(None if image else site, (site,), None, "a test",
                               version=(3, 12), include=include, root=site if image else None)
-    toolkits = find_toolkits(str(home)) if home.is_dir() else []
+    toolkits = find_toolkits(str(home)) if os.path.isfile(home / "bin/nvcc") else []
     return Surroundings(environment, tuple(toolkits), tuple(map(target, archs or ("sm_120a",))),
                         variables, packages, gpus)
 

@@ -102,21 +102,23 @@ def test_a_ptxas_that_does_not_know_the_target(tmp_path: Path) -> None:
     assert "is not usable" in mini.findings(tmp_path)["triton-ptxas"].summary
 
 
-@pytest.mark.parametrize(("variable", "value", "advice"), [
-    ("FLASHINFER_CUDA_ARCH_LIST", "12.0", "12.0a or 12.0f"),
-    ("FLASHINFER_CUDA_ARCH_LIST", "9.0a 12.1", "12.1a or 12.1f"),
-    ("TORCH_CUDA_ARCH_LIST", "8.9;12.0+PTX", "12.0a or 12.0f"),
-    ("CUTE_DSL_ARCH", "sm_120", "sm_120a or sm_120f"),
-    ("TORCH_CUDA_ARCH_LIST", "12.0a", ""), ("TORCH_CUDA_ARCH_LIST", "9.0;8.0", ""),
-    ("FLASHINFER_CUDA_ARCH_LIST", "12.0f 12.1a", ""), ("CUTE_DSL_ARCH", "sm_120a", ""),
+@pytest.mark.parametrize(("variable", "value", "advice", "fixed"), [
+    ("FLASHINFER_CUDA_ARCH_LIST", "12.0", "12.0a or 12.0f", "12.0a"),
+    ("FLASHINFER_CUDA_ARCH_LIST", "9.0a 12.1", "12.1a or 12.1f", "9.0a 12.1a"),
+    ("TORCH_CUDA_ARCH_LIST", "8.9;12.0+PTX", "12.0a or 12.0f", "8.9;12.0a+PTX"),
+    ("CUTE_DSL_ARCH", "sm_120", "sm_120a or sm_120f", "sm_120a"),
+    ("TORCH_CUDA_ARCH_LIST", "12.0a", "", ""), ("TORCH_CUDA_ARCH_LIST", "9.0;8.0", "", ""),
+    ("FLASHINFER_CUDA_ARCH_LIST", "12.0f 12.1a", "", ""), ("CUTE_DSL_ARCH", "sm_120a", "", ""),
 ])
 def test_arch_lists_that_build_plain_targets(tmp_path: Path, variable: str, value: str,
-                                             advice: str) -> None:
+                                             advice: str, fixed: str) -> None:
     """flashinfer#1966: FLASHINFER_CUDA_ARCH_LIST=12.0 builds sm_120, which lacks FP4 and more."""
     found = mini.findings(tmp_path, **{variable: value})
     assert ("arch-list" in found) is bool(advice)
     if advice:
-        assert advice in found["arch-list"].repair.commands[0]
+        assert advice in found["arch-list"].repair.advice[0]
+        assert found["arch-list"].repair.commands == (f"export {variable}='{fixed}'",)
+        assert not mini.findings(tmp_path, **{variable: fixed})
 
 
 def test_gpus_of_two_kinds_on_one_host(tmp_path: Path) -> None:

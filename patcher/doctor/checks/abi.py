@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from patcher.binary.abi import MissingSymbol
@@ -10,6 +11,7 @@ from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.errors import PatcherError
 
 _SHOWN = 4
+_REINSTALL = "pip install --force-reinstall --no-deps torch"
 
 
 def torch_abi(surroundings: Surroundings) -> Iterable[Result]:
@@ -32,8 +34,11 @@ def torch_abi(surroundings: Surroundings) -> Iterable[Result]:
 def _of_package(name: str, fits: Sequence[LibraryFit],
                 surroundings: Surroundings) -> Iterator[Result]:
     torch = surroundings.version_of("torch") or "of an unknown version"
-    if not surroundings.libraries.providers:
-        yield Result(f"abi-{name}", Status.SKIPPED, f"{name}: there is no torch to compare with")
+    if surroundings.libraries.exports is None:
+        problem = surroundings.libraries.torch_problem
+        yield Result(f"abi-{name}", Status.WARNING if problem else Status.SKIPPED,
+                     f"{name} is not judged: {problem or 'there is no torch to compare with'}",
+                     repair=Repair(commands=(_REINSTALL,) if problem else ()))
         return
     broken = [fit for fit in fits if fit.missing]
     if not broken:
@@ -48,8 +53,8 @@ def _of_package(name: str, fits: Sequence[LibraryFit],
             f"the installed torch {torch} is a build without CUDA, and {name} needs one with it",
             (f"needed by {broken[0].path.relative_to(site)}: libc10_cuda.so",
              "expect: ImportError: libc10_cuda.so: cannot open shared object file"),
-            Repair(commands=(f"pip install 'torch=={minor(built[-1])}.*'",) if built else
-                   ("pip install torch, from the index of its CUDA builds",)))
+            Repair(commands=(f"pip install 'torch=={minor(built[-1])}.*'",) if built else (),
+                   advice=("torch has an index of its own for each CUDA release",)))
         return
     lost = {symbol.symbol: symbol for fit in broken for symbol in fit.missing or ()}
     built_for = f" for torch {' or '.join(dict.fromkeys(map(minor, built)))}" if built else ""
@@ -68,7 +73,7 @@ def _is_cpu_build(surroundings: Surroundings, broken: Sequence[LibraryFit]) -> b
     """The wheel without CUDA: a library asks for torch's CUDA half, which is not there."""
     libraries = surroundings.libraries
     asked = any("libc10_cuda.so" in libraries.dynamic(fit.path).needed for fit in broken)
-    return asked and not (libraries.torch and (libraries.torch / "libc10_cuda.so").exists())
+    return asked and not (libraries.torch and os.path.exists(libraries.torch / "libc10_cuda.so"))
 
 
 def shown(symbol: MissingSymbol) -> str:

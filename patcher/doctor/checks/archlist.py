@@ -23,15 +23,28 @@ def arch_lists(surroundings: Surroundings) -> Iterable[Result]:
         if not plain:
             yield Result("arch-list", Status.OK, f"{variable}={value}")
             continue
-        suffixed = " or ".join(_spelled(variable, p, s) for p in dict.fromkeys(plain) for s in "af")
+        both = [" or ".join(_spelled(variable, p, s) for s in "af") for p in dict.fromkeys(plain)]
         yield Result(
             "arch-list", Status.ERROR,
             f"{variable}={value} builds plain {', '.join(plain)}: FP4 conversion, block-scaled "
             "mma, setmaxnreg and stmatrix b8 do not exist there",
             ("measured with ptxas: these need sm_120a, sm_120f or sm_121a",
-             "expect: '... not supported on .target sm_120', or kernels that trap"),
-            Repair(commands=(f"write {variable} with {suffixed} (f needs CUDA 12.9 or newer)",)),
+             ("expect: ptxas: Instruction 'cvt with .e2m1x2' not supported on .target "
+             f"'sm_{plain[0].replace('.', '')}'")),
+            Repair(commands=(f"export {variable}='{_suffixed(variable, value)}'",),
+                   advice=(f"{', '.join(both)}: the one with f needs CUDA 12.9 or newer",)),
         )
+
+
+def _suffixed(variable: str, value: str) -> str:
+    """The list with an ``a`` on each plain entry of 12.x."""
+    def completed(match: re.Match[str]) -> str:
+        entry = _ENTRY.match(match[0])
+        if entry is None or entry[5] or int(entry[1] or entry[3]) < 12:
+            return match[0]
+        bare = f"{entry[1] or entry[3]}.{entry[2] or entry[4]}"
+        return _spelled(variable, bare, "a") + (entry[6] or "")
+    return re.sub(r"[^\s;,]+", completed, value)
 
 
 def _spelled(variable: str, entry: str, suffix: str) -> str:

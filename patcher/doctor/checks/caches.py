@@ -37,7 +37,7 @@ def writable_caches(surroundings: Surroundings) -> Iterable[Result]:
 def _nearest(folder: Path) -> Path | None:
     """The folder itself, else the existing folder in which it would be made."""
     for place in (folder, *folder.parents):
-        if place.is_dir():
+        if os.path.isdir(place):
             return place
         if os.path.lexists(place):
             return None  # a file or a broken link is in the way

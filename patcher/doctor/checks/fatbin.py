@@ -55,9 +55,8 @@ def _of_package(name: str, held: dict[Path, Sequence[FatBinary]],
             (*(row.shown for row in sorted(bad, key=lambda r: (r.usable > 0, r.path))[:_SHOWN]),
              ("expect, where they are used: CUDA error: no kernel image is available for execution "
              "on the device")),
-            Repair(commands=(
-                (f"use a backend that compiles at run time, or build {name} from source with "
-                f"TORCH_CUDA_ARCH_LIST={capability}a"),)))
+            Repair(advice=("use a backend that compiles at run time, or build " + name +
+                           f" from source with TORCH_CUDA_ARCH_LIST={capability}a",)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from patcher.caches.invalidate import places
 from patcher.caches.jit import module_folders
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.errors import PatcherError
+from patcher.tree import matching
 
 _COMPANIONS = ("flashinfer-cubin", "flashinfer-jit-cache")
 _OFF = "FLASHINFER_DISABLE_VERSION_CHECK"
@@ -49,7 +50,7 @@ def built_modules(surroundings: Surroundings) -> Iterable[Result]:
     libraries = sorted({
         library for place, specs in places("flashinfer-python", surroundings.variables).items()
         for spec in specs for found in module_folders(spec, place) if not found.link
-        for library in found.path.glob("*.so")})[:_MAX_BUILT]
+        for library in matching(found.path, "*.so")})[:_MAX_BUILT]
     held: Counter[str] = Counter()
     for library in libraries:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from patcher.doctor.markers import CCCL_MARKERS, cccl_version, dotted
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.package.metadata import parse_record
 from patcher.toolchain.model import Toolkit
+from patcher.tree import matching
 
 # What JIT units of this field include; each stands for the headers behind it.
 PROBES = ("nv/target", "cuda/std/atomic", "cuda_fp16.h", "cooperative_groups.h", "cub/cub.cuh")
@@ -79,7 +81,7 @@ def _gap(toolkit: Toolkit, missing: list[Missing], surroundings: Surroundings) -
     detail = ": a partial copy of CCCL, of which only the whole set works" if partial else ""
     release = toolkit.tool or toolkit.version
     pin = ".".join(release.split(".")[:2])
-    wheel = f"pip install '{owner}=={pin}.*'" if owner else "install the matching CUDA wheel"
+    wheels = (f"pip install '{owner}=={pin}.*'",) if owner else ()
     ours = surroundings.owns(toolkit.path) if toolkit.path else False
     mergeable = owner == _CCCL and not present and ours and _bundled(surroundings)
     patchset = "cuda-headers/cccl" if mergeable else None
@@ -90,7 +92,7 @@ def _gap(toolkit: Toolkit, missing: list[Missing], surroundings: Surroundings) -
          *(f"expect: {m.source}:{m.line}: fatal error: {m.include}: No such file or directory"
            for m in missing[:_SHOWN]),
          *((f"a complete CCCL is {_bundled(surroundings)}",) if patchset else ())),
-        Repair(patchset, (wheel,)),
+        Repair(patchset, wheels),
     )
 
 
@@ -98,7 +100,7 @@ def _bundled(surroundings: Surroundings) -> Path | None:
     """A CCCL that another package carries (FlashInfer does from 0.6.10 on)."""
     package = surroundings.anywhere("flashinfer")
     folder = package / "data" / "cccl" if package else None
-    return folder if folder and folder.is_dir() else None
+    return folder if folder and os.path.isdir(folder) else None
 
 
 def mixed_cccl(surroundings: Surroundings) -> Iterable[Result]:
@@ -122,7 +124,8 @@ def _mixed(toolkit: Toolkit, what: str, evidence: tuple[str, ...]) -> Result:
     return Result(
         "toolkit-mixed-cccl", Status.ERROR, f"the CUDA toolkit {what}",
         (f"in {toolkit.path}", *evidence,
-         'expect: error: missing binary operator before token "("'),
+         ('expect: cuda/std/__host_stdlib/cstdio:24:17: error: missing binary operator before '
+          'token "("')),
         Repair(commands=(f"rm -r {toolkit.path}/include/cccl",
                          f"pip install --force-reinstall --no-deps {_CCCL}")))
 
@@ -131,13 +134,13 @@ def _strangers(root: Path, surroundings: Surroundings) -> Iterator[str]:
     """Files of include/cccl that the RECORD of its wheel does not have, or not in that size."""
     owner = surroundings.distributions.get(_CCCL)
     folder = root / "include" / "cccl"
-    if owner is None or owner.folder.parent not in root.parents or not folder.is_dir():
+    if owner is None or owner.folder.parent not in root.parents or not os.path.isdir(folder):
         return
     try:
         record = parse_record((owner.folder / "RECORD").read_text("utf-8", "replace"))
     except OSError:
         return
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+    for path in (p for p in matching(folder, "**/*") if os.path.isfile(p)):
         entry = record.get(path.relative_to(owner.folder.parent).as_posix())
         if entry is None or entry.size not in (None, path.stat().st_size):
             yield str(path)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from patcher.doctor.installing import toolkit_command
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 
 # Import names of packages that compile at run time, by what they call.
 _LAUNCHERS = ("triton",)  # builds a C module against Python.h
 _BUILDERS = ("flashinfer", "sglang", "sgl_kernel", "vllm", "deep_gemm", "tvm_ffi")
-_NVCC = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime",
-         "nvidia-cuda-cccl")
-_DEFAULT = "13.0"
 
 
 def _who(surroundings: Surroundings, names: tuple[str, ...]) -> str:
@@ -23,14 +23,6 @@ def _who(surroundings: Surroundings, names: tuple[str, ...]) -> str:
 def _is_image(surroundings: Surroundings) -> bool:
     """True for ``--root``: the machine it will run on is not this one."""
     return surroundings.environment.root is not None
-
-
-def _toolkit(release: str | None) -> str:
-    """How to get an nvcc for the CUDA of the installed torch; wheels have one from 13 on."""
-    release = release or _DEFAULT
-    if int(release.split(".")[0]) < 13:
-        return f"apt-get install cuda-toolkit-{release.replace('.', '-')}"
-    return "pip install " + " ".join(f"'{name}=={release}.*'" for name in _NVCC)
 
 
 def host_compiler(surroundings: Surroundings) -> Iterable[Result]:
@@ -62,7 +54,7 @@ def python_headers(surroundings: Surroundings) -> Iterable[Result]:
     for variable in ("CPATH", "C_INCLUDE_PATH"):  # gcc searches these after -I
         listed = surroundings.variables.get(variable) or ""
         searched += [Path(folder) for folder in listed.split(":") if folder]
-    if found := next((f for f in searched if (f / "Python.h").is_file()), None):
+    if found := next((f for f in searched if os.path.isfile(f / "Python.h")), None):
         yield Result("python-headers", Status.OK, f"Python.h: {found}")
         return
     dotted = ".".join(map(str, environment.version)) if environment.version else "3"
@@ -84,11 +76,14 @@ def build_tools(surroundings: Surroundings) -> Iterable[Result]:
     if not users or _is_image(surroundings):
         return
     if not any(toolkit.nvcc for toolkit in surroundings.toolkits):
+        ptxas = [name for name in surroundings.distributions
+                 if re.fullmatch(r"nvidia-cuda-nvcc-cu\d+", name)]
         yield Result("nvcc", Status.ERROR, f"no nvcc: {users} cannot build at run time",
-                     ("expect: RuntimeError: Could not find nvcc and default cuda_home",),
-                     Repair(commands=(_toolkit(surroundings.torch_cuda),)))
+                     (*(f"{name} is installed, but brings ptxas alone, no nvcc" for name in ptxas),
+                      "expect: RuntimeError: Could not find nvcc and default cuda_home"),
+                     Repair(commands=(toolkit_command(surroundings.torch_cuda),)))
     beside = Path(surroundings.environment.python or "/").parent / "ninja"
-    found = surroundings.which("ninja") or (str(beside) if beside.is_file() else None)
+    found = surroundings.which("ninja") or (str(beside) if os.path.isfile(beside) else None)
     if found:
         yield Result("ninja", Status.OK, f"ninja: {found}")
     else:

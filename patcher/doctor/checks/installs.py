@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable
 
+from patcher.doctor.checks.closed import closed
 from patcher.doctor.libraries import recorded_libraries
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.package.metadata import normalise
+from patcher.tree import matching
 
 _SHOWN = 5
 
@@ -17,12 +20,13 @@ def installs(surroundings: Surroundings) -> Iterable[Result]:
     for site in surroundings.environment.site_packages:
         versions: dict[str, list[str]] = defaultdict(list)
         missing: dict[str, list[str]] = {}
-        for info in sorted(site.glob("*.dist-info")):
+        for info in matching(site, "*.dist-info"):
             if info.name.startswith("~"):
                 continue
             name, _, version = info.name.removesuffix(".dist-info").rpartition("-")
             versions[normalise(name)].append(version)
-            lost = [row for row in recorded_libraries(info) if not (site / row).is_file()]
+            lost = [row for row in recorded_libraries(info)
+                    if not os.path.isfile(site / row) and not closed(site / row)]
             if lost:
                 missing[normalise(name)] = lost
         for name, several in versions.items():
@@ -38,7 +42,7 @@ def installs(surroundings: Surroundings) -> Iterable[Result]:
                 f"{name} lacks libraries that its RECORD lists ({len(lost)}): it is still being "
                 "unpacked, or was damaged", (f"in {site}", *lost[:_SHOWN]),
                 Repair(commands=(f"pip install --force-reinstall --no-deps {name}",)))
-        leftovers = sorted(path.name for path in site.glob("~*"))
+        leftovers = [path.name for path in matching(site, "~*")]
         if leftovers:
             yield Result("installs", Status.WARNING,
                          "pip left folders of an interrupted uninstall behind",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from patcher.doctor.model import Repair, Result, Status, Surroundings
+from patcher.tree import matching
 
 
 def link_libraries(surroundings: Surroundings) -> Iterable[Result]:
@@ -21,12 +22,12 @@ def link_libraries(surroundings: Surroundings) -> Iterable[Result]:
 
 
 def _folder(root: Path) -> Path | None:
-    return next((root / n for n in ("lib64", "lib") if (root / n).is_dir()), None)
+    return next((root / n for n in ("lib64", "lib") if os.path.isdir(root / n)), None)
 
 
 def _lib64(root: Path, patchable: bool) -> Iterable[Result]:
     link = root / "lib64"
-    if link.exists() or not (root / "lib").is_dir():
+    if os.path.exists(link) or not os.path.isdir(root / "lib"):
         return
     searched = "lib$(_TARGET_SIZE_)" in _text(root / "bin" / "nvcc.profile")
     who = "nvcc itself and JIT builds search" if searched else "JIT builds search"
@@ -39,13 +40,13 @@ def _lib64(root: Path, patchable: bool) -> Iterable[Result]:
 
 
 def _absence(link: Path) -> str:
-    return (f"{link.name} is a broken link to {os.readlink(link)}" if link.is_symlink() else
+    return (f"{link.name} is a broken link to {os.readlink(link)}" if os.path.islink(link) else
             f"there is no {link.name}")
 
 
 def _repair(link: Path, target: str, patchable: bool) -> Repair:
     """The patchset, which replaces nothing; a broken link is for its owner to replace."""
-    if link.is_symlink():
+    if os.path.islink(link):
         return Repair(commands=(f"ln -sfn {target} {link}",))
     return Repair("cuda-libraries" if patchable else None, (f"ln -s {target} {link}",))
 
@@ -59,9 +60,9 @@ def _text(path: Path) -> str:
 
 def _cudart(root: Path, patchable: bool) -> Iterable[Result]:
     folder = _folder(root)
-    if folder is None or (folder / "libcudart.so").exists():
+    if folder is None or os.path.exists(folder / "libcudart.so"):
         return
-    versions = sorted(p.name for p in folder.glob("libcudart.so.*") if p.is_file())
+    versions = [p.name for p in matching(folder, "libcudart.so.*") if os.path.isfile(p)]
     if not versions:
         yield Result(
             "toolkit-cudart", Status.ERROR, "there is no CUDA runtime library at all",
@@ -89,18 +90,31 @@ def driver_library(surroundings: Surroundings) -> Iterable[Result]:
         folder / "libcuda.so"
         for toolkit in surroundings.toolkits if toolkit.path
         for folder in (toolkit.path / "lib64" / "stubs", toolkit.path / "lib" / "stubs",
-                       *(toolkit.path / "targets").glob("*-linux/lib/stubs"))
+                       *matching(toolkit.path / "targets", "*-linux/lib/stubs"))
     ]
-    driver = cache.get("libcuda.so.1")
-    if "libcuda.so" in cache or any(stub.exists() for stub in stubs):
+    if "libcuda.so" in cache or any(os.path.exists(stub) for stub in stubs):
         yield Result("driver-library", Status.OK, "-lcuda can be linked")
-    elif driver:
+        return
+    driver = cache.get("libcuda.so.1")
+    place = _stub_place(surroundings)
+    make = f"mkdir -p {place.parent} && " if place else ""
+    if driver:
         yield Result(
             "driver-library", Status.WARNING,
             f"the driver is {driver}, but there is no libcuda.so to link against",
             ("expect: /usr/bin/ld: cannot find -lcuda",),
-            Repair(commands=(f"ln -s {driver} {driver.parent}/libcuda.so",)))
-    else:
-        yield Result("driver-library", Status.SKIPPED,
-                     "no driver here: what links -lcuda, as FlashInfer's modules do, can only be "
-                     "built where there is one")
+            Repair(commands=(f"{make}ln -s {driver} {place or driver.parent / 'libcuda.so'}",)))
+    elif place:
+        # an empty library of that name is enough: symbols of a shared object may stay open
+        yield Result(
+            "driver-library", Status.SKIPPED,
+            "no driver here: -lcuda, which FlashInfer's modules name, cannot be linked until there "
+            f"is one, or an empty one: {make}gcc -shared -Wl,-soname,libcuda.so.1 -x c /dev/null "
+            f"-o {place}")
+
+
+def _stub_place(surroundings: Surroundings) -> Path | None:
+    """Where builds search for a libcuda.so to link with, in the toolkit that they use."""
+    root = next((t.path for t in surroundings.toolkits if t.path and t.nvcc), None)
+    folder = _folder(root) if root else None
+    return folder / "stubs" / "libcuda.so" if folder else None

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from patcher.binary.loader import Loader, Unresolved, ld_cache
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.errors import PatcherError
+from patcher.tree import matching
 
+_DATA = Path(__file__).parents[2] / "data" / "cuda_wheels.json"
 _DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1", "libcudadebugger.so.1")
 # What `import torch` opens, in its order (torch/__init__.py, 2.8.0 to 2.11.0).
 _TORCH = ("libtorch_global_deps.so", "libtorch_python.so")
@@ -53,7 +58,7 @@ def _load(process: Loader, path: Path) -> tuple[Unresolved, ...]:
 def _preloads(name: str, surroundings: Surroundings) -> Iterator[Path]:
     """Libraries that the package's own Python code opens by name before it loads its own."""
     folder = surroundings.anywhere(name)
-    for source in sorted(folder.glob("*.py")) if folder else ():
+    for source in matching(folder, "*.py") if folder else ():
         try:
             if source.stat().st_size > _MAX_SOURCE:
                 continue
@@ -67,7 +72,7 @@ def _preloads(name: str, surroundings: Surroundings) -> Iterator[Path]:
 
 def _present(pattern: str, surroundings: Surroundings) -> list[Path]:
     return [path for site in surroundings.environment.site_packages for home in _HOMES
-            for path in sorted(site.glob(f"{home}/{pattern}"))]
+            for path in matching(site, f"{home}/{pattern}")]
 
 
 def _explained(package: str, lost: list[Unresolved],
@@ -92,14 +97,21 @@ def _explained(package: str, lost: list[Unresolved],
                 f"for CUDA {_major(missing.name)}",
                 (*_evidence(missing), f"found {others[0]}",
                  "a link from one major version to another loads, and crashes later"),
-                Repair(commands=(f"install the {package} wheel built for this CUDA",)))
+                Repair(advice=(f"install the {package} wheel built for this CUDA",)))
         else:
             absent.append(missing)
     if absent:
-        names = ", ".join(missing.name for missing in absent)
-        yield Result(f"loader-{package}", Status.WARNING,
-                     f"{names}, which {package} needs, {'is' if len(absent) == 1 else 'are'} not "
-                     "here", _evidence(absent[0]), Repair(commands=_wheel(absent)))
+        yield _absent(package, absent, surroundings)
+
+
+def _absent(package: str, absent: list[Unresolved], surroundings: Surroundings) -> Result:
+    """Sure to fail on this machine; another one may bring what is missing in an image."""
+    names = ", ".join(missing.name for missing in absent)
+    image = surroundings.environment.root is not None
+    return Result(
+        f"loader-{package}", Status.WARNING if image else Status.ERROR,
+        f"{names}, which {package} needs, {'is' if len(absent) == 1 else 'are'} not here",
+        _evidence(absent[0]), Repair(commands=_bringing(absent, surroundings.torch_cuda)))
 
 
 def _evidence(missing: Unresolved) -> tuple[str, ...]:
@@ -111,10 +123,25 @@ def _major(name: str) -> str:
     return name.partition(".so.")[2].split(".")[0]
 
 
-def _wheel(absent: list[Unresolved]) -> tuple[str, ...]:
-    """The wheel of the CUDA runtime when that is missing; from 13 on its name has no suffix."""
-    major = next((_major(m.name) for m in absent if m.name.startswith("libcudart.so.")), None)
-    if major is None:
-        return ()
-    return (f"pip install 'nvidia-cuda-runtime=={major}.*'" if int(major) >= 13 else
-            f"pip install nvidia-cuda-runtime-cu{major}",)
+def _bringing(absent: list[Unresolved], torch_cuda: str | None) -> tuple[str, ...]:
+    """Commands that install what brings these libraries; from CUDA 13 on wheels lose the suffix."""
+    known = _wheels()
+    stems = {m.name: m.name.partition(".so.")[0] for m in absent}
+    wheels = {n: known["libraries"][s] for n, s in stems.items() if s in known["libraries"]}
+    cuda = next((_major(n) for n, w in wheels.items() if w in known["numbered_like_cuda"]),
+                (torch_cuda or "").split(".")[0])
+    lines = []
+    if wheels and cuda:
+        plain = int(cuda) >= 13
+        lines.append("pip install " + " ".join(dict.fromkeys(
+            f"nvidia-{wheel}" if plain and wheel not in known["own_number"]
+            else f"nvidia-{wheel}-cu{cuda}" for wheel in wheels.values())))
+    if system := [known["system"][n] for n in stems if n in known["system"]]:
+        lines.append(f"apt-get install {' '.join(system)}")
+    return tuple(lines)
+
+
+@cache
+def _wheels() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(_DATA.read_text("utf-8"))
+    return document

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -49,7 +50,7 @@ def _rows() -> list[dict[str, Any]]:
 def triton_ptxas(surroundings: Surroundings) -> Iterable[Result]:
     """One result per target; nothing when Triton is not installed or not asked about."""
     folder, version = surroundings.anywhere("triton"), surroundings.version_of("triton")
-    if folder is None or not (folder / _BIN).is_dir():
+    if folder is None or not os.path.isdir(folder / _BIN):
         return
     for target in surroundings.targets:
         if target.number < 90:
@@ -63,7 +64,7 @@ def _of_target(folder: Path, version: str, wanted: str, chosen: Choice,
                surroundings: Surroundings) -> Result:
     path = folder / _BIN / chosen.file
     named = surroundings.variables.get(chosen.variable)
-    if named and Path(named).is_file():
+    if named and os.path.isfile(Path(named)):
         path = Path(named)
     try:
         tool = read_ptxas(path)
@@ -103,14 +104,14 @@ def driver_for_triton(surroundings: Surroundings) -> Iterable[Result]:
         cached = ld_cache().get("libcuda.so.1")
         folders = (variables.get("LD_LIBRARY_PATH") or "").split(":")
         places = [cached.parent] if cached else [Path(folder) for folder in folders if folder]
-    if not named and not _LDCONFIG.exists():
+    if not named and not os.path.exists(_LDCONFIG):
         yield Result("triton-libcuda", Status.ERROR,
                      "there is no /sbin/ldconfig, which Triton runs to find the driver",
                      ("expect: FileNotFoundError: '/sbin/ldconfig'",),
                      Repair(commands=("apt-get install libc-bin",
                                       "export TRITON_LIBCUDA_PATH=FOLDER_OF_LIBCUDA")))
         return
-    if found := next((p for p in places if (p / "libcuda.so.1").exists()), None):
+    if found := next((p for p in places if os.path.exists(p / "libcuda.so.1")), None):
         yield Result("triton-libcuda", Status.OK, f"Triton finds the driver in {found}")
         return
     status = Status.ERROR if surroundings.gpus else Status.SKIPPED
