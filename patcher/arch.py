@@ -99,6 +99,17 @@ def known_targets() -> tuple[Target, ...]:
     return tuple(targets)
 
 
+def relatives(targets: Iterable[Target]) -> tuple[Target, ...]:
+    """The other devices of the same families: ``sm_120a`` for ``sm_121a``.
+
+    What is open for one and closed for the other excludes the other.
+    """
+    own = {target.capability for target in targets}
+    kinds = {(target.capability.major, target.suffix) for target in targets}
+    return tuple(t for t in known_targets()
+                 if (t.capability.major, t.suffix) in kinds and t.capability not in own)
+
+
 @cache
 def _by_name() -> dict[str, Target]:
     return {target.name: target for target in known_targets()}

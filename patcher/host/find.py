@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from patcher.arch import ArchSet, Target, known_targets
+from patcher.arch import DEVICE, EMPTY, ArchSet, Target, known_targets
 from patcher.cuda.effects.outline import Function, outline
 from patcher.cuda.effects.tokens import Kind, Token, bare_code, blank_comments, tokens
 from patcher.gates import Effect, Gate, Layer, Location, Worlds
+from patcher.host.arms import conditions, first_arms, variants
+from patcher.host.dispatch import dispatches
+from patcher.host.statements import If, arguments, closing, ifs, refuses
 from patcher.host.values import Value, Values, evaluate, table, words
 
 _CONSTANT = re.compile(
@@ -40,36 +43,112 @@ def find_host_gates(path: str, data: bytes, known: Mapping[str, int] | None = No
     """Checks in one C++ file that some target fails and another passes.
 
     ``known`` are constants of other files. Gates come in source order; their
-    ``open`` holds the targets for which control goes on.
+    ``open`` holds the targets for which control goes on. What the arms of a
+    directive between a function's lines answer differently is unknown.
     """
     if not worth_reading(data):
         return []
     code = blank_comments(data)
-    functions = outline(bare_code(code)).functions
-    all_tokens = _plain(code, 1)
+    functions = _functions(code)
     whole = Values(constants={**constants([data]), **(known or {})})
-    whole.learn(all_tokens)
+    whole.learn(_plain(tokens(code)))
     members = {n: v for n, v in whole.single.items() if n.endswith("_") or re.match(r"m[A-Z]", n)}
     telling = [*_triggers(), *(name.encode() for name in members)]
-    gates: list[Gate] = []
-    for function in functions:
-        start = max(code.rfind(b";", 0, function.first), code.rfind(b"}", 0, function.first)) + 1
-        text = code[start : function.last]
-        if not any(name in text for name in telling):
-            continue  # nothing in it can depend on the device
-        body = _plain(text, code.count(b"\n", 0, start) + 1)
-        values = Values(dict(members), constants=whole.constants)
+    parts = [(function, _tokens_of(function, code, telling)) for function in functions]
+    file = Values(dict(members), constants=whole.constants)
+    file.calls.update(_helpers(parts, file))
+    telling = [name.encode() for name in file.calls]
+    parts = [(function, stream or _tokens_of(function, code, telling))
+             for function, stream in parts]
+    gates = [gate for function, stream in parts for gate in _in_function(path, function, stream,
+                                                                         file)]
+    gates.sort(key=lambda gate: gate.location.line)
+    return [gate for gate in gates
+            if gate.worlds.closed and (gate.worlds.open or gate.decided_by)]
+
+
+def _functions(code: bytes) -> list[Function]:
+    """The functions of the text as it stands, and where two arms open one body, of first arms."""
+    outlined = outline(bare_code(code))
+    found = list(outlined.functions)
+    if not outlined.balanced:
+        found += [f for f in outline(bare_code(first_arms(code))).functions
+                  if not any(f.first < g.last and g.first < f.last for g in found)]
+    return sorted(found, key=lambda function: function.first)
+
+
+def _tokens_of(function: Function, code: bytes, telling: Sequence[bytes]) -> tuple[Token, ...]:
+    """A function's tokens from its head on; none when it names nothing that depends on a device."""
+    start = max(code.rfind(b";", 0, function.first), code.rfind(b"}", 0, function.first)) + 1
+    text = code[start : function.last]
+    if not any(name in text for name in telling):
+        return ()
+    return tuple(tokens(text, code.count(b"\n", 0, start) + 1))
+
+
+def _helpers(parts: Iterable[tuple[Function, Sequence[Token]]], file: Values) -> dict[str, Value]:
+    """Functions of this file that only return something about the device."""
+    found: dict[str, set[Value]] = {}
+    for function, stream in parts:
+        body = _plain(stream)
+        texts = [token.text for token in body]
+        if texts.count("return") != 1:
+            continue
+        values = file.local()
+        values.learn(body)
+        end = texts.index(";", texts.index("return")) if ";" in texts else len(texts)
+        value = evaluate(texts[texts.index("return") + 1 : end], values)
+        if value is not None and None not in value and len(set(value)) > 1:
+            found.setdefault(function.name.rpartition("::")[2], set()).add(value)
+    return {name: answers.pop() for name, answers in found.items() if len(answers) == 1}
+
+
+def _in_function(path: str, function: Function, stream: Sequence[Token], file: Values,
+                 ) -> Iterator[Gate]:
+    """A function's gates; what its variants answer differently is unknown."""
+    found: dict[tuple[int, str], list[Gate]] = {}
+    compiled: list[set[int]] = []
+    for variant in variants(stream):
+        body = variant.tokens
+        compiled.append({token.line for token in body})
+        values = file.local()
         values.learn(body)
         texts = [token.text for token in body]
-        ifs = tuple(_ifs(texts, values))
-        for check in _checks(texts, values, ifs):
-            gates.append(_gate(path, function, body, check, _reached(check.first, ifs)))
-    gates.sort(key=lambda gate: gate.location.line)
-    return [gate for gate in gates if gate.worlds.open and gate.worlds.closed]
+        branches = tuple(ifs(texts, values))
+        for check in _checks(texts, values, branches):
+            gate = _gate(path, function, body, check, _reached(check.first, branches))
+            line = gate.location.end_line if check.rule == "dispatch" else gate.location.line
+            found.setdefault((line, check.rule), []).append(gate)
+    for (line, rule), gates in found.items():
+        there = sum(line in lines for lines in compiled)
+        bare = rule == "dispatch" and len(gates) < there  # a refusal without the ranges
+        yield _merged(gates, stream, nobody_passes=bare)
 
 
-def _plain(code: bytes, line: int) -> tuple[Token, ...]:
-    return tuple(t for t in tokens(code, line) if t.kind is not Kind.DIRECTIVE)
+def _merged(gates: Sequence[Gate], stream: Sequence[Token], *, nobody_passes: bool) -> Gate:
+    first = max(gates, key=lambda gate: len(gate.condition))
+    open_, closed, unreached = (
+        _everywhere([getattr(gate.worlds, state) for gate in gates])
+        for state in ("open", "closed", "unreached"))
+    open_ = EMPTY if nobody_passes else open_
+    unknown = DEVICE - open_ - closed - unreached
+    deciding: tuple[str, ...] = ()
+    if unknown - first.worlds.unknown:
+        place = first.location
+        before = [t.line for t in stream if t.kind is not Kind.DIRECTIVE and t.line < place.line]
+        deciding = conditions(stream, max(before, default=0), place.end_line)
+    return replace(first, worlds=Worlds(open_, closed, unreached, unknown), decided_by=deciding)
+
+
+def _everywhere(sets: Sequence[ArchSet]) -> ArchSet:
+    shared = sets[0]
+    for each in sets[1:]:
+        shared &= each
+    return shared
+
+
+def _plain(stream: Iterable[Token]) -> tuple[Token, ...]:
+    return tuple(t for t in stream if t.kind is not Kind.DIRECTIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,34 +162,11 @@ class _Check:
     passed: Value
 
 
-@dataclass(frozen=True, slots=True)
-class _If:
-    """``if`` with its two parts as token ranges; the second may be empty."""
-
-    first: int
-    condition: Sequence[str]
-    value: Value | None
-    then: range
-    other: range
-
-
-def _ifs(texts: Sequence[str], values: Values) -> Iterator[_If]:
-    for position, text in enumerate(texts[:-1]):
-        if text == "if" and texts[position + 1] == "(":
-            end = _closing(texts, position + 1)
-            inner = texts[position + 2 : end]
-            then = range(end + 1, _statement_end(texts, end + 1))
-            other = range(0)
-            if texts[then.stop : then.stop + 1] == ["else"]:
-                other = range(then.stop + 1, _statement_end(texts, then.stop + 1))
-            yield _If(position, inner, evaluate(inner, values), then, other)
-
-
-def _checks(texts: Sequence[str], values: Values, ifs: Sequence[_If]) -> Iterator[_Check]:
+def _checks(texts: Sequence[str], values: Values, branches: Sequence[If]) -> Iterator[_Check]:
     for position, text in enumerate(texts[:-1]):
         if text in words("checks") and texts[position + 1] == "(":
-            end = _closing(texts, position + 1)
-            parts = _arguments(texts[position + 2 : end])
+            end = closing(texts, position + 1)
+            parts = arguments(texts[position + 2 : end])
             operator = table("checks")[text]
             tested = parts[0]
             if operator and len(parts) > 1:
@@ -118,22 +174,24 @@ def _checks(texts: Sequence[str], values: Values, ifs: Sequence[_If]) -> Iterato
             value = evaluate(tested, values)
             if value is not None:
                 yield _Check("check", _spelled(tested), position, end, value)
-    for branch in ifs:
+    for branch in branches:
         if branch.value is None or None in branch.value:
             continue
         condition = _spelled(branch.condition)
-        if _refuses(texts[branch.then.start : branch.then.stop]):
+        if refuses(texts[branch.then.start : branch.then.stop]):
             passed: Value = tuple(int(not v) for v in branch.value)
             yield _Check("refusing-branch", f"!({condition})", branch.first,
                          branch.then.stop - 1, passed)
-        elif texts[branch.other.start : branch.other.start + 1] == ["{"] and _refuses(
+        elif texts[branch.other.start : branch.other.start + 1] == ["{"] and refuses(
             texts[branch.other.start : branch.other.stop]
         ):
             yield _Check("guarded-branch", condition, branch.first, branch.other.stop - 1,
                          branch.value)
+    for one in dispatches(texts, values, branches):
+        yield _Check("dispatch", _spelled(one.condition), one.first, one.last, one.passed)
 
 
-def _reached(position: int, ifs: Sequence[_If]) -> list[bool]:
+def _reached(position: int, ifs: Sequence[If]) -> list[bool]:
     """Per target, whether the enclosing branches may let control come here."""
     reached = [True] * len(known_targets())
     for branch in ifs:
@@ -144,54 +202,6 @@ def _reached(position: int, ifs: Sequence[_If]) -> list[bool]:
                 for r, v in zip(reached, branch.value, strict=True)
             ]
     return reached
-
-
-def _refuses(block: Sequence[str]) -> bool:
-    """True when the block's own statements (not those of nested blocks) refuse."""
-    depth, refuses = 0, words("refusals")
-    for text in block:
-        depth += (text == "{") - (text == "}")
-        if text in refuses and depth <= 1:
-            return True
-    return False
-
-
-def _statement_end(texts: Sequence[str], start: int) -> int:
-    """The index behind the statement that begins at ``start``, its else parts included."""
-    position = start
-    while texts[position : position + 1] == ["if"]:
-        opening = position + 1 + (texts[position + 1 : position + 2] == ["constexpr"])
-        position = _statement_end(texts, _closing(texts, opening) + 1)
-        if texts[position : position + 1] != ["else"]:
-            return position
-        position += 1
-    depth = 0
-    for index in range(position, len(texts)):
-        depth += (texts[index] in ("(", "{", "[")) - (texts[index] in (")", "}", "]"))
-        if depth == 0 and texts[index] in (";", "}"):
-            return index + 1
-    return len(texts)
-
-
-def _closing(texts: Sequence[str], start: int) -> int:
-    depth = 0
-    for index in range(start, len(texts)):
-        depth += (texts[index] == "(") - (texts[index] == ")")
-        if depth == 0:
-            return index
-    return len(texts)
-
-
-def _arguments(texts: Sequence[str]) -> list[list[str]]:
-    parts: list[list[str]] = [[]]
-    depth = 0
-    for text in texts:
-        depth += (text in ("(", "[", "{")) - (text in (")", "]", "}"))
-        if text == "," and depth == 0:
-            parts.append([])
-        else:
-            parts[-1].append(text)
-    return parts
 
 
 def _gate(

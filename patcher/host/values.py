@@ -59,6 +59,11 @@ class Values:
     pairs: set[str] = field(default_factory=set)  # .first / std::get<0> is the major number
     properties: set[str] = field(default_factory=set)  # .major and .minor
     constants: Mapping[str, int] = field(default_factory=dict)
+    calls: dict[str, Value] = field(default_factory=dict)  # what functions and lambdas return
+
+    def local(self) -> Values:
+        """A copy for one function: what it learns stays there."""
+        return Values(dict(self.single), constants=self.constants, calls=dict(self.calls))
 
     def learn(self, body: Sequence[Token]) -> None:
         """Read assignments and attribute queries of a function's body, in order."""
@@ -75,6 +80,31 @@ class Values:
             elif text == "make_tuple" and texts[position + 1 : position + 2] == ["("]:
                 self._tuple(texts, position)
         self._derive(texts)
+        for position, text in enumerate(texts):
+            if text == "[" and texts[position - 1 : position] == ["="]:
+                self._lambda(texts, position)
+        self._derive(texts)
+
+    def _lambda(self, texts: Sequence[str], position: int) -> None:
+        """auto name = [..](..) { ...; return expression; } and the same with () behind it"""
+        start = position
+        while start < len(texts) and texts[start] not in ("{", ";"):
+            start += 1
+        depth = 0
+        for end in range(start, len(texts)):
+            depth += (texts[end] == "{") - (texts[end] == "}")
+            if depth == 0:
+                break
+        else:
+            return
+        body = texts[start:end]
+        if body.count("return") != 1 or ";" not in body[body.index("return"):]:
+            return
+        back = body.index("return")
+        value = evaluate(body[back + 1 : body.index(";", back)], self)
+        if value is not None and None not in value and len(set(value)) > 1:
+            kept = self.single if _called(texts, end) else self.calls
+            kept.setdefault(texts[position - 2], value)
 
     def _attribute(self, texts: Sequence[str], position: int) -> None:
         """cudaDeviceGetAttribute(&name, attribute, ...)"""
@@ -98,7 +128,8 @@ class Values:
             part = "major" if after[1] == "first" else "minor"
             self._assigned(texts, position, _each(part))
         elif start >= 2 and texts[start - 1] == "=":
-            if texts[start - 2] == "]" and start >= 6 and texts[start - 6] == "[":
+            bound = start >= 6 and texts[start - 2] == "]" and texts[start - 6] == "["
+            if bound or texts[max(0, start - 7) : start - 5] == ["tie", "("]:
                 self.single[texts[start - 5]] = _each("major")
                 self.single[texts[start - 3]] = _each("minor")
             else:
@@ -242,6 +273,10 @@ class _Parser:
             return _each("major" if index == "0" else "minor")
         if chain[-2:] == ["(", ")"] and chain[-3] in words("number"):
             return _each("number")
+        if "(" in chain[1:] and chain[-1] == ")" and (
+            known := values.calls.get(chain[chain.index("(") - 1])
+        ):
+            return known
         if chain[:2] == ["this", "->"]:
             chain = chain[2:]
         if len(chain) == 1 and name in values.single:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from patcher.arch import relatives
 from patcher.gates import Cause, Gate, Layer, Severity
 from patcher.report.libraries import library_lines
 from patcher.report.wrapping import wrap
@@ -151,7 +152,8 @@ def _context(report: Report) -> Iterator[str]:
     cuda = f"CUDA {toolchain.version}" + (" (assumed)" if toolchain.assumed else "")
     for package in report.packages:
         yield f"{package.name} {package.version or 'of unknown version'} in {package.root}"
-    references = " ".join(target.name for target in report.references)
+    compared = dict.fromkeys([*report.references, *relatives(report.targets)])
+    references = " ".join(target.name for target in compared)
     counts = f"{report.unit_count} units, {report.file_count} files"
     yield from wrap(f"{counts}; {cuda}; compared with {references}")
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 # they decide about a whole module
 SHUTTING_RULES = frozenset({"PY-MAJORS", "PY-GENCODE", "BUILD-ARCHS"})
-LIBRARIES = ("/cutlass/", "/cccl/", "/spdlog/", "/cub/", "/thrust/")
+LIBRARIES = (
+    "/cutlass/include/", "/cutlass/tools/", "/cutlass/examples/", "/cutlass/test/",
+    "/include/cutlass/", "/include/cute/", "/cccl/", "/spdlog/", "/cub/", "/thrust/",
+)
 
 
 def is_library(path: str) -> bool:

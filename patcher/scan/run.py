@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from patcher.arch import Target
+from patcher.arch import Target, relatives
 from patcher.cuda.model import TranslationUnit, UnitReport
 from patcher.cuda.predefined import ToolkitMacros
 from patcher.cuda.store import Store
@@ -71,7 +71,8 @@ class _Scan:
         store: Store | None,
     ) -> None:
         self.package, self.profile, self.toolkit, self.options = package, profile, toolkit, options
-        self.targets, self.references = targets, references
+        self.targets, self.given = targets, references
+        self.references = (*references, *relatives(targets))
         self.tree: Tree = profile.tree(package, toolkit)
         self.files = Files(self.tree)
         self.modules = list(profile.modules(package, toolkit))
@@ -263,7 +264,7 @@ class _Scan:
             packages=(PackageRow(package.name, package.version, package.root),),
             targets=self.targets,
             assumed=self.options.assumed,
-            references=self.references,
+            references=self.given,
             toolchain=ToolchainRow(toolkit.version, toolkit.path, toolkit.assumed),
             gates=tuple(gates),
             modules=tuple(reports),
