@@ -181,6 +181,8 @@ def module_name(evaluator: Interpreter, module: Module, name: str, depth: int = 
     """A module's global; External with the bare name for builtins and strangers."""
     places = module.bindings.get(name)
     if places:
+        if _asked_for(name, places, module):
+            return device_arch()
         scope = evaluator.module_scope(module)
         return _joined(evaluator, name, places, scope, scope.memo)
     for star in module.bindings.get("*", ()):
@@ -191,6 +193,12 @@ def module_name(evaluator: Interpreter, module: Module, name: str, depth: int = 
                 if not isinstance(found, External):
                     return found
     return External(name)
+
+
+def _asked_for(name: str, places: list[Binding], module: Module) -> bool:
+    """The loop variable of a build script over the architectures that its caller names."""
+    return (places[0].how is How.OPAQUE and vocabulary().parameters.get(name) == "arch"
+            and b"sys.argv" in module.source)
 
 
 def _imported(evaluator: Interpreter, place: Binding, name: str, module: Module) -> Value:

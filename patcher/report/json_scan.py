@@ -8,6 +8,7 @@ from typing import Any
 from patcher.gates import Evidence, Gate, Worlds
 from patcher.scan.combine import Since
 from patcher.scan.model import ModuleReport, OpensAlone, Report
+from patcher.scan.together import together
 
 VERSION = 1
 
@@ -54,6 +55,11 @@ def document(report: Report) -> dict[str, Any]:
         ],
         "modules": [_module(module) for module in report.modules],
         "summary": _summary(report),
+        "together": [
+            {"name": row.name, "passes": [str(c) for c in row.passes],
+             "gates": [gate.id for gate in row.gates]}
+            for row in together(report.gates)
+        ],
         "gates": [gate_document(gate) for gate in report.gates],
         "notes": list(report.notes),
         "warnings": list(report.warnings),

@@ -18,6 +18,7 @@ from patcher.scan.model import (
     Report,
     is_library,
 )
+from patcher.scan.together import together
 
 _ORDER = [Severity.CRITICAL, Severity.WARNING, Severity.INFO]
 
@@ -39,6 +40,7 @@ def render_text(report: Report, style: Style | None = None) -> str:
     for module in full:
         lines += _module(view, module)
     lines += _closed(view, [m for m in report.modules if m.closed and m not in full])
+    lines += _together(report)
     lines += _shared(view)
     lines += _loose(view)
     lines += library_lines(report, everything=style.all)
@@ -196,6 +198,16 @@ def reason(gate: Gate) -> str:
     return f"{gate.cause.value} ({first.where} {text})"
 
 
+def _together(report: Report) -> Iterator[str]:
+    """Decisions that are written in several places."""
+    for row in together(report.gates):
+        passes = ", ".join(map(str, row.passes))
+        yield from wrap(f"One decision in {len(row.gates)} places ({row.name}): only {passes} pass")
+        for gate in row.gates:
+            yield from wrap(f"{place(gate)} {gate.condition}", "  ")
+        yield ""
+
+
 def _shared(view: _View) -> Iterator[str]:
     """C++ gates in code of several modules, or of none: one line per family."""
     found = [g for g in view.report.findings if view.is_shared(g) and view.is_shown(g)]
@@ -246,8 +258,11 @@ def _gate(report: Report, gate: Gate, style: Style) -> Iterator[str]:
     if names(gate):
         yield from wrap(names(gate), "      in ")
     yield from wrap(gate.condition, "      ")
-    for item in gate.evidence[: len(gate.evidence) if style.expand else 1]:
-        yield from wrap(f"{item.where} {item.text}", "      | ")
+    shown = gate.evidence if style.expand else gate.evidence[:1]
+    more = len(gate.evidence) - len(shown)
+    for item in shown:
+        rest = f" (and {more} more: --expand)" if more else ""
+        yield from wrap(f"{item.where} {item.text}{rest}", "      | ")
     if gate.opened_by:
         yield from wrap(gate.opened_by, "      opened by ")
     if style.expand:

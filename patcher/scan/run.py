@@ -39,6 +39,7 @@ from patcher.scan.model import (
 from patcher.scan.opened import Openers, shipped_for
 from patcher.scan.prebuilt import binary_layer
 from patcher.scan.preprocessor import Judge, merge
+from patcher.scan.users import with_users
 from patcher.scan.walks import Facts, judged, walk_all
 from patcher.toolchain.model import Toolkit
 from patcher.tree import Tree
@@ -96,7 +97,7 @@ class _Scan:
                          if shuts(gate) and gate.excludes_target)
         gates = [*python, *self._preprocessor(facts, shut), *self._host(facts)]
         gates += self._build(facts, features, shut) + self._binary()
-        gates = [self._opened(gate) for gate in gates]
+        gates = [self._opened(gate) for gate in with_users(gates, facts.reached, self.files)]
         features = [self._followed(feature, gates) for feature in features]
         gates = with_checks(gates, features)
         return self._assemble(facts, sorted(gates, key=_rank), features)
@@ -142,6 +143,8 @@ class _Scan:
         from patcher.python.find import find_gates
 
         found = find_gates(self.package.tree, self.package.import_name)
+        if self.package.source_tree:  # the scripts that write kernels decide, too
+            found += find_gates(self.package.tree, "csrc")
         return python_layer(found, self.targets, self.references)
 
     def _built(self) -> list[Gate]:
