@@ -9,7 +9,7 @@ from typing import Any
 
 from patcher.python.index import Class, External, Function
 from patcher.python.operators import MAX_LENGTH, Table, opaque
-from patcher.python.scope import Interpreter, Method, Scope, attribute
+from patcher.python.scope import Interpreter, Method, Scope, attribute, followed
 from patcher.python.values import (
     RAISED,
     UNKNOWN,
@@ -21,6 +21,7 @@ from patcher.python.values import (
     choose,
     lift,
     names_of,
+    per_target,
     truth_value,
 )
 from patcher.python.vocabulary import device_arch, number_test, vocabulary
@@ -80,12 +81,14 @@ def _tail(node: ast.expr) -> str:
 def apply(evaluator: Interpreter, callee: Value, name: str, args: list[Value],
           keywords: dict[str, Value]) -> Value:
     """The result of calling a value."""
+    if isinstance(callee, External) and evaluator.resolve_all:
+        callee = followed(evaluator, callee.dotted)
     if isinstance(callee, Partial):
         return apply(evaluator, callee.function, name, [*callee.args, *args],
                      {**callee.keywords, **keywords})
     if isinstance(callee, Function):
         result = Unknown(frozenset({f"{name}()"}))
-        if _matters(callee, args, keywords):
+        if evaluator.resolve_all or _matters(callee, args, keywords):
             result = _remembered(evaluator, callee, args, keywords)
         if isinstance(result, Varied) and not names_of(result):
             return result
@@ -136,7 +139,8 @@ def _external(evaluator: Interpreter, callee: External, name: str, args: list[Va
         return wrapped[-1] if wrapped else args[-1] if len(args) > 1 else WRAPPER
     if callee.dotted in ("partial", "functools.partial") and args:
         return Partial(args[0], tuple(args[1:]), keywords)
-    if callee.dotted == "getattr" and len(args) >= 2 and isinstance(args[1], str):
+    if (callee.dotted in ("getattr", "object.__getattribute__") and len(args) >= 2
+            and isinstance(args[1], str)):
         found = attribute(evaluator, args[0], args[1])
         missing = isinstance(found, External) and len(args) > 2
         return Unknown(frozenset({args[1]})) if missing else found
@@ -172,6 +176,8 @@ def _named(name: str, callee: Value, args: Sequence[Value], keywords: dict[str, 
         return True
     if name in words.false_calls:
         return False
+    if name in words.number_calls:
+        return per_target(lambda t: t.number)
     if name in words.pdl_calls:
         return number_test("at_least", 90)
     asked = args[0] if args else keywords.get("capability")

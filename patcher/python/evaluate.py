@@ -38,6 +38,7 @@ from patcher.python.values import (
     truth_of,
     truth_value,
 )
+from patcher.python.vocabulary import hints
 
 MAX_STEPS = 4_000  # real gates take fewer than 500
 MAX_DEPTH = 60
@@ -88,6 +89,14 @@ class Evaluator:
         finally:
             self._depth -= 1
 
+    def followed(self, node: ast.expr, scope: Scope) -> Value:
+        """The expression's value, with imports followed whatever their names."""
+        before, self.resolve_all = self.resolve_all, True
+        try:
+            return self.value(node, scope)
+        finally:
+            self.resolve_all = before
+
     def invoke(self, function: Function, args: list[Value], keywords: dict[str, Value]) -> Value:
         """The value a function returns for these arguments."""
         return calls.invoke(self, function, args, keywords)
@@ -109,7 +118,15 @@ def _attribute(evaluator: Evaluator, node: ast.expr, scope: Scope) -> Value:
         local = scope.module.bindings_of(scope.node).get(f"{node.value.id}.{node.attr}")
         if local and node.value.id not in ("self", "cls"):
             return Unknown(frozenset({f"{node.value.id}.{node.attr}"}))
-    return attribute(evaluator, evaluator.value(node.value, scope), node.attr)
+    base = evaluator.value(node.value, scope)
+    if type(base) is Unknown and _is_accessor(node.value) and hints(node.attr):
+        base = evaluator.followed(node.value, scope)
+    return attribute(evaluator, base, node.attr)
+
+
+def _is_accessor(node: ast.expr) -> bool:
+    """``get_platform()``: a call whose own name hints at nothing."""
+    return isinstance(node, ast.Call) and not node.args and not node.keywords
 
 
 def _bool(evaluator: Evaluator, node: ast.expr, scope: Scope) -> Value:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from patcher.errors import InputError, UnsafePath
-from patcher.python.bindings import Binding, Bindings, FunctionNode, collect
+from patcher.python.bindings import Binding, Bindings, FunctionNode, How, collect
 from patcher.python.blocks import condensed
 from patcher.python.vocabulary import vocabulary
 from patcher.tree import Tree, exists
@@ -91,6 +92,8 @@ class Class:
                 owner, dot, attribute = name.partition(".")
                 if dot and owner in ("self", "cls"):
                     found.setdefault(attribute, []).extend(places)
+            for name, place in _set_attributes(method):
+                found.setdefault(name, []).append(place)
         return found
 
     def methods(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -102,6 +105,16 @@ class Class:
             if method.lineno <= binding.line <= (method.end_lineno or method.lineno):
                 return None if binding.node is method else method
         return None
+
+
+def _set_attributes(method: FunctionNode) -> Iterator[tuple[str, Binding]]:
+    """``object.__setattr__(self, "name", value)`` in a class that guards its attributes."""
+    for node in getattr(method, "body", []):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) \
+                and ast.unparse(node.value.func) == "object.__setattr__" \
+                and len(node.value.args) == 3 and isinstance(node.value.args[1], ast.Constant):
+            yield str(node.value.args[1].value), Binding(
+                How.ASSIGN, node.value.args[2], node.lineno, sure=True)
 
 
 @dataclass(frozen=True, slots=True)

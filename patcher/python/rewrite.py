@@ -17,7 +17,8 @@ from patcher.python.index import Index, parse
 from patcher.python.joins import joined
 from patcher.python.match import File, Located, display, locate, members, open_file
 from patcher.python.model import GateSpec, Kind, Rewrite, Status, effective
-from patcher.python.siblings import Sibling, cover, siblings, union
+from patcher.python.scope import Scope
+from patcher.python.siblings import Sibling, cover, narrower, passing, siblings, union
 from patcher.python.spelling import Axis, written
 from patcher.python.syntax import Text
 
@@ -183,6 +184,8 @@ def _change_predicate(file: File, batch: Batch, found: Located, spec: GateSpec,
     add, drop = (opened, closed) if found.positive else (closed, opened)
     operands = found.node.values if isinstance(found.node, ast.BoolOp) else [found.node]
     named = sorted(operands, key=lambda o: spec.gate not in ast.unparse(o))
+    if drop and not add and (swapped := _swapped(file, batch, named, found.scope, drop)):
+        return (EMPTY, swapped) if found.positive else (swapped, EMPTY)
     choices = [s for operand in named for s in siblings(file, operand, found.scope, add | drop)]
     adding, dropping = cover(choices, add), cover(choices, drop)
     if (add and not adding) or (drop and not dropping):
@@ -195,6 +198,18 @@ def _change_predicate(file: File, batch: Batch, found: Located, spec: GateSpec,
                                      [s.text for s in adding], [s.text for s in dropping]))
     added, dropped = union(adding), union(dropping)
     return (added, dropped) if found.positive else (dropped, added)
+
+
+def _swapped(file: File, batch: Batch, operands: list[ast.expr], scope: Scope,
+             drop: ArchSet) -> ArchSet:
+    """Put a narrower predicate for the one operand that lets ``drop`` pass; what that drops."""
+    wide = [o for o in operands if passing(file.evaluator.value(o, scope)) & drop]
+    sibling = narrower(file, wide[0], scope, drop) if len(wide) == 1 else None
+    if sibling is None:
+        return EMPTY
+    _bring(batch, sibling)
+    batch.replace(wide[0], sibling.text)
+    return passing(file.evaluator.value(wide[0], scope)) - sibling.worlds
 
 
 def _bring(batch: Batch, sibling: Sibling) -> None:

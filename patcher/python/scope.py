@@ -228,14 +228,14 @@ def attribute(evaluator: Interpreter, base: Value, name: str) -> Value:
     if isinstance(base, Class):
         return class_attribute(evaluator, base, name)
     if isinstance(base, External):
-        found = _followed(evaluator, base.dotted) if evaluator.resolve_all or hints(name) else base
+        found = followed(evaluator, base.dotted) if evaluator.resolve_all or hints(name) else base
         if not isinstance(found, External):
             return attribute(evaluator, found, name)
         return external(base.dotted, name)
     return lift(lambda cell: _cell_attribute(cell, name), base)
 
 
-def _followed(evaluator: Interpreter, dotted: str) -> Value:
+def followed(evaluator: Interpreter, dotted: str) -> Value:
     """What an import that was not followed stands for: a module, or a name in one."""
     module = evaluator.index.module(dotted)
     if module is not None:

@@ -20,6 +20,7 @@ from patcher.python.scope import Scope, module_name
 from patcher.python.values import Value, Varied, truth_of
 
 _NUMBER = re.compile(r"(\d{2,3})([af]?)(?=_|$)")
+_FAMILY = re.compile(r"blackwell|hopper")
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,13 @@ def cover(choices: list[Sibling], asked: ArchSet) -> list[Sibling]:
         chosen.append(best)
         left = left - best.worlds
     return chosen
+
+
+def narrower(file: File, node: ast.expr, scope: Scope, drop: ArchSet) -> Sibling | None:
+    """The predicate that lets pass exactly what this one does without ``drop``."""
+    value = file.evaluator.value(node, scope)
+    keep = DEVICE - truth_of(value).false - drop if isinstance(value, Varied) else EMPTY
+    return next((s for s in siblings(file, node, scope, keep) if s.worlds == keep), None)
 
 
 def union(chosen: list[Sibling]) -> ArchSet:
@@ -88,10 +96,11 @@ def _candidates(file: File, node: ast.expr, scope: Scope, asked: ArchSet) -> Ite
 def _names(name: str, asked: ArchSet) -> list[str]:
     """Names with another number, the name's own suffix first."""
     match = _NUMBER.search(name)
-    if match is None:
-        return []
     numbers = {c.number: None for c in asked.capabilities} | {
         c.major * 10: None for c in asked.capabilities}
+    if match is None:  # a family's name: is_blackwell
+        plain = [_FAMILY.sub(f"sm{number}", name) for number in numbers]
+        return [other for other in plain if other != name]
     suffixes = dict.fromkeys((match[2], "", "a", "f"))
     found = [f"{name[:match.start()]}{number}{suffix}{name[match.end():]}"
              for number in numbers for suffix in suffixes]
@@ -99,10 +108,11 @@ def _names(name: str, asked: ArchSet) -> list[str]:
 
 
 def _worlds(file: File, text: str, scope: Scope) -> ArchSet:
-    return _passing(file.evaluator.value(ast.parse(text, mode="eval").body, scope))
+    return passing(file.evaluator.value(ast.parse(text, mode="eval").body, scope))
 
 
-def _passing(value: Value) -> ArchSet:
+def passing(value: Value) -> ArchSet:
+    """What may pass a test; nothing for one that does not differ by device."""
     return DEVICE - truth_of(value).false if isinstance(value, Varied) else EMPTY
 
 
@@ -149,7 +159,7 @@ def _functions(file: File, node: ast.Call, name: str, scope: Scope,
         if isinstance(function, External) or not _takes(function, len(node.args)):
             continue
         args = [file.evaluator.value(a, scope) for a in node.args]
-        worlds = _passing(apply(file.evaluator, function, other, args, {}))
+        worlds = passing(apply(file.evaluator, function, other, args, {}))
         if worlds:
             yield Sibling(other + arguments, worlds, ((statement, name, other),))
 
@@ -192,15 +202,26 @@ def _variables(file: File, name: str, scope: Scope, asked: ArchSet) -> Iterator[
 def _defined_like(file: File, name: str, statement: ast.Assign,
                   asked: ArchSet) -> Iterator[Sibling]:
     scope, _ = file.scope_of(statement.value)
-    for call in ast.walk(statement.value):
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+    for part in ast.walk(statement.value):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
+            old, made = part.func.id, _functions(file, part, part.func.id, scope, asked)
+        elif isinstance(part, ast.Attribute) and _NUMBER.search(part.attr):
+            old, made = part.attr, _candidates(file, part, scope, asked)
+        else:
             continue
-        for made in _functions(file, call, call.func.id, scope, asked):
-            callee = made.text.partition("(")[0]
-            number, old = _NUMBER.search(callee), _NUMBER.search(name)
-            if number is None or old is None:
-                continue
-            other = f"{name[:old.start()]}{number[1]}{old[2]}{name[old.end():]}"
-            value = re.sub(rf"\b{re.escape(call.func.id)}\b", callee, ast.unparse(statement.value))
-            line = f"{other} = {value}"
-            yield Sibling(other, made.worlds, made.imports, ((statement, line),))
+        for like in made:
+            new = like.text.partition("(")[0] if isinstance(part, ast.Call) \
+                else like.text.rpartition(".")[2]
+            other = _numbered(name, new)
+            value = re.sub(rf"\b{re.escape(old)}\b", new, ast.unparse(statement.value))
+            if other:
+                yield Sibling(other, like.worlds, like.imports,
+                              ((statement, f"{other} = {value}"),))
+
+
+def _numbered(name: str, like: str) -> str:
+    """``name`` with the number that ``like`` has; empty when one of them has none."""
+    number, old = _NUMBER.search(like), _NUMBER.search(name)
+    if number is None or old is None:
+        return ""
+    return f"{name[:old.start()]}{number[1]}{old[2]}{name[old.end():]}"

@@ -24,6 +24,7 @@ class Vocabulary:
     at_least_calls: frozenset[str]
     exact_calls: frozenset[str]
     family_calls: frozenset[str]
+    number_calls: frozenset[str]
     pdl_calls: frozenset[str]
     true_calls: frozenset[str]
     false_calls: frozenset[str]
