@@ -16,11 +16,12 @@ from patcher.arch import EMPTY, ArchSet
 from patcher.changes import Change
 from patcher.decide import Label, decide, group_outcome, label_of
 from patcher.edits import Edit
-from patcher.errors import Exit, PackageNotFound, UsageError
+from patcher.errors import Exit, InputError, PackageNotFound, SchemaError, UsageError
 from patcher.journal import FileEntry, Owner
 from patcher.operations.base import Finding, Outcome
 from patcher.operations.registry import find
 from patcher.package.model import Package
+from patcher.patchset.load import load_patchset
 from patcher.patchset.schema import Affects, Group, Patch, Patchset, Place, Variant
 from patcher.tree import Tree
 
@@ -203,7 +204,7 @@ def plan(requests: Sequence[Request], subjects: Subjects,
             if planned.writes:
                 earlier.append(planned)
         plans.append(PatchsetPlan(request.patchset, tuple(groups)))
-    return Plan(tuple(plans))
+    return _with_requirements(Plan(tuple(plans)), subjects)
 
 
 def _selection(request: Request) -> frozenset[str]:
@@ -236,6 +237,8 @@ def _looked_at(request: Request, group: Group, subjects: Subjects,
 def _group(request: Request, group: Group, subjects: Subjects,
            selected: frozenset[str]) -> GroupPlan:
     patchset = request.patchset
+    if group.parts:
+        return _composed(request, group, subjects, selected)
     subject = subjects(group.package or patchset.package)
     chosen = group.id in selected
     misplaced = _misplaced(group, subject)
@@ -248,10 +251,27 @@ def _group(request: Request, group: Group, subjects: Subjects,
     best = min(candidates, key=lambda plan: (plan.outcome.refused,
                                              plan.outcome is Outcome.NOT_NEEDED))
     best = replace(best, selected=chosen)
-    wrong = _wrong_target(group, subject) or _unmet(patchset, group, subject)
+    wrong = _wrong_target(group, subject)
     if wrong and best.outcome is Outcome.APPLICABLE:
         return best.refuse(Outcome.UNSUPPORTED, wrong)
     return best
+
+
+def _composed(request: Request, group: Group, subjects: Subjects,
+              selected: frozenset[str]) -> GroupPlan:
+    """A group of groups: each part is decided in its own package, together they are one."""
+    plans = [_group(request, part, subjects, frozenset({part.id})) for part in group.parts]
+    patches = tuple(patch for plan in plans for patch in plan.patches)
+    chosen = group.id in selected
+    for bad in (Outcome.CONFLICT, Outcome.UNREACHED, Outcome.MISSING, Outcome.UNSUPPORTED):
+        for part, plan in zip(group.parts, plans, strict=True):
+            if plan.outcome is bad:
+                return GroupPlan(group, bad, f"{part.package}: {plan.reason}", patches, chosen)
+    found = {plan.outcome for plan in plans}
+    for good in (Outcome.APPLICABLE, Outcome.ALREADY_APPLIED):
+        if good in found:
+            return GroupPlan(group, good, "", patches, chosen)
+    return GroupPlan(group, Outcome.NOT_NEEDED, plans[0].reason, patches, chosen)
 
 
 def _by_label(group: Group, version: str | None) -> list[Variant]:
@@ -308,13 +328,43 @@ def _wrong_target(group: Group, subject: Subject) -> str:
     return "" if target <= group.for_ else f"is for {group.for_} only, not for {target}"
 
 
-def _unmet(patchset: Patchset, group: Group, subject: Subject) -> str:
-    """A required group of another patchset that is not applied."""
-    for name in group.requires:
-        other, _, needed = name.rpartition("/")
-        if other and needed not in subject.state.groups_of(other):
-            return f"requires {name}, which is not applied"
-    return ""
+
+
+def _with_requirements(plan: Plan, subjects: Subjects) -> Plan:
+    """Refuse groups that require a group of another patchset which neither writes here nor has
+    all its gates open on the disk."""
+    written = {f"{item.patchset.name}/{group.id}" for item in plan.patchsets
+               for group in item.groups if group.writes}
+
+    def met(group: GroupPlan) -> GroupPlan:
+        lacking = [name for name in group.group.requires
+                   if "/" in name and name not in written and not _is_open(name, subjects)]
+        if not (lacking and group.selected and group.outcome is Outcome.APPLICABLE):
+            return group
+        return group.refuse(Outcome.UNSUPPORTED, f"requires {lacking[0]}, which is not applied; "
+                            "name both patchsets, or one that includes both")
+
+    return Plan(tuple(replace(item, groups=tuple(map(met, item.groups)))
+                      for item in plan.patchsets))
+
+
+def _is_open(name: str, subjects: Subjects) -> bool:
+    """True when a group has nothing to do on the disk, whoever did it."""
+    other, _, wanted = name.rpartition("/")
+    try:
+        patchset = load_patchset(other)
+        group = next((g for g in patchset.groups if g.id == wanted), None)
+        if group is None:
+            return False
+        found = _group(Request(patchset), group, lambda package: _on_disk(subjects(package)),
+                       frozenset())
+    except (InputError, PackageNotFound, SchemaError):
+        return False
+    return found.outcome is Outcome.NOT_NEEDED
+
+
+def _on_disk(subject: Subject) -> Subject:
+    return replace(subject, state=Untouched(subject.package))
 
 
 def edits_by_path(patches: Iterable[PatchPlan], package: str) -> dict[str, tuple[Edit, ...]]:

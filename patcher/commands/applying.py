@@ -291,11 +291,13 @@ def _with_refusals(plan: Plan, refusals: Iterable[Refusal]) -> Plan:
 
 
 def _with_dependents(plan: Plan) -> Plan:
-    """A group that requires a refused one of its document cannot go through either."""
+    """A group that requires a refused one of this plan cannot go through either."""
     while True:
         change: dict[GroupName, GroupPlan] = {}
+        others = {f"{item.patchset.name}/{group.id}" for item in plan.patchsets
+                  for group in item.groups if group.outcome.refused}
         for item in plan.patchsets:
-            out = {group.id for group in item.groups if group.outcome.refused}
+            out = others | {group.id for group in item.groups if group.outcome.refused}
             for group in item.groups:
                 lost = out & set(group.group.requires)
                 if lost and group.selected and group.outcome is Outcome.APPLICABLE:

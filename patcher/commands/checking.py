@@ -89,16 +89,17 @@ class Checker:
 
 def _concerned(patchset: Patchset, pins: Pins) -> Pins:
     """The releases that matter to a patchset; none when its own package is not among them."""
-    names = {normalise(patchset.package_of(group, patch)) for group in patchset.groups
-             for patch in [*group.patches, *(p for v in group.variants for p in v.patches)]}
-    found = tuple(pin for pin in pins if pin.name in {*names, normalise(patchset.package)})
+    names = {normalise(name) for name in patchset.packages}
+    found = tuple(pin for pin in pins if pin.name in names)
     return found if any(pin.name == normalise(patchset.package) for pin in found) else ()
 
 
 def _outcome(patchset: Patchset, group: Group, planner: Planner) -> tuple[Outcome, str]:
     """One group by itself, with the groups of its document that it requires."""
-    needed = {group.id, *group.requires}
-    alone = replace(patchset, groups=tuple(g for g in patchset.groups if g.id in needed))
+    own = tuple(name for name in group.requires if "/" not in name)  # others' are not asked for
+    group = replace(group, requires=own)
+    alone = replace(patchset, groups=tuple(group if g.id == group.id else g for g in
+                                           patchset.groups if g.id in {group.id, *own}))
     try:
         plan = planner.plan([Request(alone, (group.id,))])
     except PatcherError as error:

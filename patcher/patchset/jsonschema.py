@@ -41,8 +41,8 @@ def json_schema() -> dict[str, Any]:
     operations = {name: _object(kind) for name, kind in schema.OPERATIONS.items()}
     patch = _object(schema.Patch, operations, leave=("operation",))
     patch["oneOf"] = [{"required": [name]} for name in operations]
-    group = _object(schema.Group)
-    group["oneOf"] = [{"required": ["patches"]}, {"required": ["variants"]}]
+    group = _object(schema.Group, leave=("parts",))
+    group["oneOf"] = [{"required": [key]} for key in ("patches", "variants", "include")]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "sm-patch patchset",

@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ def load_patchset(name: str) -> schema.Patchset:
             data = handle.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=str(path)) from error
-    return parse_patchset(data, str(path))
+    patchset = parse_patchset(data, str(path))
+    return included(patchset) if any(group.include for group in patchset.groups) else patchset
 
 
 def shipped() -> dict[str, Path]:
@@ -92,6 +94,62 @@ def parse_patchset(data: bytes, where: str) -> schema.Patchset:
     return patchset
 
 
+def included(patchset: schema.Patchset) -> schema.Patchset:
+    """The patchset with the groups that its groups include; its digest covers them.
+
+    Raises SchemaError for a group that does not exist or includes others itself.
+    """
+    problems, digests = Problems(), [patchset.digest]
+    groups = []
+    for index, group in enumerate(patchset.groups):
+        parts = []
+        for name in group.include:
+            other, part = _named(name, patchset.source, f"groups[{index}].include", problems)
+            if other is not None and part is not None:
+                digests.append(other.digest)
+                parts.append(_as_part(other, part, group))
+        groups.append(_whole(group, parts))
+    if problems.found:
+        raise SchemaError(problems.found, where=patchset.source)
+    return replace(patchset, groups=tuple(groups), digest=digest_of(list(digests)))
+
+
+def _named(name: str, source: str, path: str, problems: Problems
+           ) -> tuple[schema.Patchset | None, schema.Group | None]:
+    """``PATCHSET/GROUP``, looked for beside the document, then among the shipped ones."""
+    other_name, _, wanted = name.rpartition("/")
+    beside = Path(source).with_name(f"{other_name}.yaml")
+    other = None
+    if other_name and (beside.is_file() or other_name in shipped()):
+        other = load_patchset(str(beside) if beside.is_file() else other_name)
+    found = next((g for g in other.groups if g.id == wanted), None) if other else None
+    if found is None:
+        problems.add(path, f"no group {name!r}; write PATCHSET/GROUP")
+    elif found.include:
+        problems.add(path, f"{name!r} includes others itself")
+    return other, found
+
+
+def _as_part(other: schema.Patchset, part: schema.Group, whole: schema.Group) -> schema.Group:
+    """A group as a part of another: its patches say their package, and whose they are."""
+    def own(patches: tuple[schema.Patch, ...]) -> tuple[schema.Patch, ...]:
+        return tuple(replace(patch, id=schema.Identifier(f"{part.id}.{patch.id}"),
+                             package=other.package_of(part, patch)) for patch in patches)
+
+    variants = tuple(replace(v, patches=own(v.patches)) for v in part.variants)
+    return replace(part, id=whole.id, package=part.package or other.package, requires=(),
+                   patches=own(part.patches), variants=variants)
+
+
+def _whole(group: schema.Group, parts: list[schema.Group]) -> schema.Group:
+    """A group with its parts, and with what holds for them."""
+    needs = (*group.needs, *(need for part in parts for need in part.needs))
+    return replace(
+        group, parts=tuple(parts), needs=tuple(dict.fromkeys(needs)),
+        caches=(*group.caches, *(use for part in parts for use in part.caches)),
+        verify=(*group.verify, *(unit for part in parts for unit in part.verify)))
+
+
 def digest_of(value: Value) -> str:
     """SHA-256 of the parsed YAML as canonical JSON: comments and layout do not count."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -128,9 +186,9 @@ def _list(value: Any, path: str, problems: Problems) -> list[Any]:
 def _group(value: Any, path: str, problems: Problems) -> schema.Group:
     if not isinstance(value, dict):
         return read_object(schema.Group, value, path, problems)
-    if ("patches" in value) == ("variants" in value):
-        problems.add(path, "expected either 'patches' or 'variants'")
-    extra: dict[str, Any] = {"patches": (), "variants": ()}
+    if sum(key in value for key in ("patches", "variants", "include")) != 1:
+        problems.add(path, "expected one of 'patches', 'variants' and 'include'")
+    extra: dict[str, Any] = {"patches": (), "variants": (), "parts": ()}
     if "patches" in value:
         extra["patches"] = _patches(value["patches"], f"{path}.patches", problems)
     if "variants" in value:

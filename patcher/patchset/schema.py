@@ -203,12 +203,15 @@ class VerifyUnit:
 class Group:
     """Patches that are applied together or not at all.
 
-    ``default`` is None when the document does not say; see ``Patchset.default_groups``.
+    ``include`` names groups of other patchsets, ``PATCHSET/GROUP``, which this one applies as
+    one; the loader puts them into ``parts``. ``default`` is None when the document does not say; see ``Patchset.default_groups``.
     """
 
     id: Identifier
     patches: tuple[Patch, ...] = ()
     variants: tuple[Variant, ...] = ()
+    include: tuple[str, ...] = ()
+    parts: tuple[Group, ...] = ()
     summary: str = ""
     why: str = ""
     default: bool | None = None
@@ -225,6 +228,12 @@ class Group:
     proof: str = ""
     caches: tuple[CacheUse, ...] = ()
     verify: tuple[VerifyUnit, ...] = ()
+
+
+    @property
+    def every_patch(self) -> tuple[Patch, ...]:
+        """Its own patches, those of all variants too."""
+        return (*self.patches, *(p for variant in self.variants for p in variant.patches))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +257,15 @@ class Patchset:
         if all(group.default is None for group in self.groups):
             return tuple(group.id for group in self.groups)
         return tuple(group.id for group in self.groups if group.default)
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Every package that some group edits, this document's first."""
+        found = [self.package]
+        for group in self.groups:
+            for part in (group, *group.parts):
+                found += [self.package_of(part, patch) for patch in part.every_patch]
+        return tuple(dict.fromkeys(found))
 
     def package_of(self, group: Group, patch: Patch) -> str:
         """The package a patch edits: its own word, else its group's, else the document's."""
