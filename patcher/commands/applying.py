@@ -167,8 +167,9 @@ class Application:
 
     def _is_here(self, request: Request, planner: Planner) -> bool:
         patchset = request.patchset
-        names = {patchset.package_of(group, patch) for group in patchset.groups
-                 if group.id in patchset.default_groups for patch in group.patches}
+        names = {patchset.package_of(part, patch) for group in patchset.groups
+                 if group.id in patchset.default_groups
+                 for part in (group, *group.parts) for patch in part.patches}
         try:
             for name in sorted(names or {patchset.package}):
                 planner(name)

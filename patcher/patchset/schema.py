@@ -204,7 +204,8 @@ class Group:
     """Patches that are applied together or not at all.
 
     ``include`` names groups of other patchsets, ``PATCHSET/GROUP``, which this one applies as
-    one; the loader puts them into ``parts``. ``default`` is None when the document does not say; see ``Patchset.default_groups``.
+    one; the loader puts them into ``parts``. ``default`` is None when the document does not
+    say; see ``Patchset.default_groups``.
     """
 
     id: Identifier
