@@ -11,7 +11,7 @@ from patcher.errors import Exit
 @click.command("diff")
 @click.argument("patchsets", metavar="PATCHSET...", nargs=-1, required=True)
 @common("arch", "cuda", "root", "python", "group", "state", "format", "output",
-        formats=("text", "json", "html"))
+        formats=("text", "json", "html", "markdown"))
 def command(settings: Settings, patchsets: tuple[str, ...]) -> Exit:
     """Print what PATCHSET... would change, as a diff that git apply takes, grouped by patch.
 
@@ -31,6 +31,10 @@ def command(settings: Settings, patchsets: tuple[str, ...]) -> Exit:
         from patcher.report.html.documents import change_page
 
         settings.emit(change_page(found.plan, found.subjects, found.packages))
+    elif settings.format == "markdown":
+        from patcher.report.markdown import change_markdown
+
+        settings.emit(change_markdown(found.plan, found.packages, found.diff))
     elif found.diff:
         settings.emit(found.diff, verbatim=True)
     return found.plan.exit

@@ -11,10 +11,10 @@ from patcher.commands.options import Settings, common
 from patcher.errors import Exit
 
 if TYPE_CHECKING:
+    from patcher.commands.scanning import Scanned
     from patcher.cuda.second import CheckedConditions
     from patcher.gates import Gate
     from patcher.scan.combine import Since
-    from patcher.scan.model import Report
 
 _LAYERS = ("python", "preprocessor", "host", "build", "binary")
 
@@ -37,7 +37,7 @@ _LAYERS = ("python", "preprocessor", "host", "build", "binary")
 @click.option("--self-check", is_flag=True,
               help="Have pcpp evaluate the conditions, too; exit with 1 when it differs.")
 @common("arch", "reference", "cuda", "root", "python", "format", "output",
-        formats=("text", "json", "html"))
+        formats=("text", "json", "sarif", "html", "markdown"))
 def command(
     settings: Settings, packages: tuple[str, ...], everything: bool, expand: bool,
     layers: tuple[str, ...], modules: tuple[str, ...], units: tuple[str, ...],
@@ -58,12 +58,7 @@ def command(
     found = scanned(settings, packages, options)
     report = found.report
     changes = since(report, baseline) if baseline else None
-    if settings.format == "html":
-        from patcher.commands.picturing import picture
-
-        settings.emit(picture(settings, found))
-    else:
-        settings.emit(_render(settings.format, report, changes, everything, expand))
+    settings.emit(_render(settings, found, changes, everything, expand))
     if checked is not None and _differs(checked):
         return Exit.CHECK_FAILED
     return _exit(changes.new if changes else report.findings, fail_on)
@@ -83,13 +78,22 @@ def _differs(checked: CheckedConditions) -> bool:
     return bool(checked.disagreements)
 
 
-def _render(
-    form: str, report: Report, changes: Since | None, everything: bool, expand: bool
-) -> str:
-    if form == "json":
+def _render(settings: Settings, found: Scanned, changes: Since | None, everything: bool,
+            expand: bool) -> str:
+    report = found.report
+    if settings.format == "json":
         from patcher.report.json_scan import render_json
 
         return render_json(report, changes)
+    if settings.format == "markdown":
+        from patcher.report.markdown import scan_markdown
+
+        return scan_markdown(report, changes)
+    if settings.format in ("html", "sarif"):
+        from patcher.commands.picturing import picture, sarif
+
+        return (picture(settings, found) if settings.format == "html"
+                else sarif(settings, found, changes))
     from patcher.report.text_scan import Style, render_changes, render_text
 
     style = Style(everything, expand)

@@ -8,7 +8,7 @@ from typing import Any
 
 from patcher.patchset.load import typed
 from patcher.plan import GroupPlan, Plan, Subjects
-from patcher.preview import change_diff, previews
+from patcher.preview import change_diff, package_changes, previews
 from patcher.report.plan import command
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
@@ -31,6 +31,14 @@ def patch_part(plan: Plan, subjects: Subjects) -> list[dict[str, Any]]:
     return [_group(item.patchset.name, typed(item.patchset), group,
                    changed.get((item.patchset.name, group.id), []))
             for item in plan.patchsets for group in item.groups if group.selected]
+
+
+def whole_changes(plan: Plan, subjects: Subjects) -> list[dict[str, Any]]:
+    """The files that a plan changes, each with the hunks of all its patches together."""
+    if plan.refused:
+        return []
+    return [{"path": change.path, "hunks": list(hunks(change_diff(change)))}
+            for changes in package_changes(plan, subjects).values() for change in changes]
 
 
 def _group(patchset: str, name: str, group: GroupPlan, patches: list[dict[str, Any]]
