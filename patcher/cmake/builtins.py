@@ -17,15 +17,16 @@ from patcher.cmake.text import (
 )
 
 _DEFINE = re.compile(r"-D\s*(\w+)")
+_CODE = re.compile(r"code=\[?((?:sm|compute)_\w+)")
 _MAX_PADDING = 4096
 
 
 def note(machine: Interpreter, values: Values) -> None:
-    """Remember where a -D option, or a CUDA source, was named."""
+    """Remember where a -D option, a code of -gencode or a CUDA source was named."""
     for value in values:
         if value.endswith(".cu"):
             machine.note_source(value)
-        for name in _DEFINE.findall(value):
+        for name in _DEFINE.findall(value) + _CODE.findall(value):
             places = machine.flags.setdefault(name, [])
             if machine.place not in places:
                 places.append(machine.place)

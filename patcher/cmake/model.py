@@ -52,7 +52,8 @@ class Project:
     """What would be built. ``fatal`` is where and why CMake itself would stop.
 
     Paths of sources are the tree's; those of ``fetched`` projects begin with ``@``.
-    ``flags`` says, for each macro of a -D option, where it was named; ``named``, for a
+    ``flags`` says, for each macro of a -D option and each code of a -gencode option, where
+    it was named; ``named``, for a
     source, where the variables were given that the conditions around its name hang on.
     """
 

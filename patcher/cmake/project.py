@@ -59,6 +59,6 @@ def for_language(values: Iterable[str], language: str = "CUDA") -> list[str]:
 def gencodes(options: Iterable[str]) -> Iterator[str]:
     """The code that ``-gencode arch=...,code=X`` asks for: ``sm_120a`` or ``compute_90``."""
     for option in options:
-        match = re.search(r"code=\[?([\w,]+)", option)
+        match = re.search(r"\bcode=\[?([\w,]+)", option)
         if match:
             yield from match[1].split(",")

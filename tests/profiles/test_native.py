@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,31 @@ def test_vllm_builds_for_12_what_its_released_wheel_holds(
     units: list[TranslationUnit] = profile.translation_units(package, cuda("13.0"))
     own = next(u for u in units if u.path.endswith("scaled_mm_c3x_sm120.cu"))
     assert ("ENABLE_SCALED_MM_SM120", "1") in own.configuration.defines
+
+
+def test_a_library_with_fixed_architectures_leaves_out_the_rest(tmp_path: Path) -> None:
+    """As sglang-kernel has it: codes by CUDA release and machine, one library for all sources.
+
+    sm_120a runs on 12.0 alone and sm_90 code on 9.x alone (CUDA guide, binary compatibility).
+    """
+    (tmp_path / "CMakeLists.txt").write_text(
+        "project(fixed LANGUAGES CXX CUDA)\nset(FLAGS -O3 -gencode=arch=compute_90,code=sm_90)\n"
+        'if ("${CUDA_VERSION}" VERSION_GREATER_EQUAL "12.8")\n  list(APPEND FLAGS\n'
+        '    "-gencode=arch=compute_120a,code=sm_120a")\n'
+        '  if (CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")\n'
+        '    list(APPEND FLAGS "-gencode=arch=compute_121a,code=sm_121a")\n  endif()\nendif()\n'
+        "Python_add_library(ops MODULE USE_SABI 3.10 a.cu b.cc)\n"
+        "target_compile_options(ops PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${FLAGS} -use_fast_math>)\n")
+    (tmp_path / "fixed").mkdir()
+    for name in ("a.cu", "b.cc", "fixed/__init__.py"):
+        (tmp_path / name).touch()
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "fixed"\nversion = "1"\n')
+    profile = CMakeBuild(Known("fixed", ("fixed",), "cmake", (), ""))
+    (gate,) = profile.build_gates(_package(tmp_path), cuda("13.0"))
+    assert gate.worlds.open.capabilities == [Capability(9, 0), Capability(12, 0)]
+    assert gate.condition.startswith("list(APPEND FLAGS")
+    assert "sm_120a" in gate.condition
+    assert (gate.location.line, gate.units) == (4, ("a.cu",))
+    spark = replace(cuda("13.0"), platform="aarch64")
+    (gate,) = profile.build_gates(_package(tmp_path), spark)
+    assert Capability(12, 1) in gate.worlds.open.capabilities

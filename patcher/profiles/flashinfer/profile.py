@@ -10,6 +10,7 @@ from patcher.changes import Create
 from patcher.gates import Gate
 from patcher.package.model import Package
 from patcher.profiles.base import JitModule, PublicFunction, Resolved
+from patcher.profiles.beside import first, sites
 from patcher.profiles.flashinfer.builds import BuildReader, Machine, Spec
 from patcher.profiles.flashinfer.functions import FunctionIndex
 from patcher.profiles.flashinfer.modules import Build, builds_of
@@ -83,7 +84,7 @@ class FlashInfer:
         if package.read_only:
             return []
         found = [str(package.root / package.import_name / "data" / "aot")]
-        for site in _sites(package):
+        for site in sites(package):
             for folder in sorted(site.glob("flashinfer_jit_cache*")):
                 if not folder.name.endswith(".dist-info"):
                     found.append(str(folder / "jit_cache"))
@@ -121,24 +122,11 @@ class FlashInfer:
         return self._readings[key]
 
 
-def _sites(package: Package) -> list[Path]:
-    """Where neighbours of the package may be: beside it first, then in its environment."""
-    environment = package.environment
-    beside = [] if package.read_only else [package.root]
-    return list(dict.fromkeys([*beside, *(environment.site_packages if environment else ())]))
-
-
 def _machine(package: Package, toolkit: Toolkit) -> Machine:
     environment = package.environment
-    sites = _sites(package)
+    places = sites(package)
     include = environment.include if environment else None
     return Machine(toolkit.release, str(toolkit.path or ""), str(include or ""),
-                   _first(sites, "tvm", "tvm_ffi/include"),
+                   first(places, "tvm", "tvm_ffi/include"),
                    # as tvm_ffi.libinfo looks for it (0.1.15)
-                   _first(sites, "dlpack", "tvm_ffi/include", "tvm_ffi/3rdparty/dlpack/include"))
-
-
-def _first(sites: list[Path], holding: str, *names: str) -> str:
-    """The first of these folders, under any site, that holds a folder; empty when none does."""
-    places = (site / name for name in names for site in sites)
-    return next((str(place) for place in places if (place / holding).is_dir()), "")
+                   first(places, "dlpack", "tvm_ffi/include", "tvm_ffi/3rdparty/dlpack/include"))

@@ -104,7 +104,7 @@ class CMakeBuild(Generic):
                     None)
 
     def _read(self, package: Package, toolkit: Toolkit) -> Reading | None:
-        key = (id(package.tree), toolkit.version)
+        key = (id(package.tree), f"{toolkit.version} {toolkit.platform}")
         if key not in self._readings:
             folder = self._folder(package)
             self._readings[key] = None if folder is None else read(package.tree, folder, toolkit)
@@ -156,7 +156,7 @@ def _compiled(project: Project, sources: dict[tuple[str, str], Source], *, flags
                 continue
             source = sources.setdefault((target.name, path), Source(path, target.name))
             options = options_of(target, project, path)
-            source.rule = source.rule or _rule(path, project)
+            source.rule = source.rule or _rule(path, project, options)
             if flags or not source.flags.other:
                 source.flags = _flags(options, target.include)
             yield source, tuple(dict.fromkeys(gencodes(options)))
@@ -168,7 +168,7 @@ def _flags(options: Iterable[str], include: Iterable[str]) -> Flags:
     return flags
 
 
-def _rule(path: str, project: Project) -> Rule | None:
+def _rule(path: str, project: Project, options: Iterable[str]) -> Rule | None:
     """Where the architectures of a source are listed: the call that made the list, if known.
 
     A source that is named under a condition on another list hangs on that one.
@@ -182,7 +182,14 @@ def _rule(path: str, project: Project) -> Rule | None:
         place = (around or made or [option.place])[-1]
         name = named[1] if named and named[1] not in _PLAIN else _stem(path)
         return Rule(place.path, place.line, place.text, name)
+    for code in sorted(gencodes(options), key=_number, reverse=True):  # of the whole library
+        for place in project.flags.get(code, ()):
+            return Rule(place.path, place.line, place.text)
     return None
+
+
+def _number(code: str) -> int:
+    return int("".join(c for c in code if c.isdigit()) or 0)
 
 
 def _stem(path: str) -> str:
