@@ -59,8 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with suppress(OSError):  # the exit code says it too
             error.show()
         return Exit.USAGE
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("sm-patch: interrupted", err=True)
+    except (KeyboardInterrupt, click.Abort) as error:
+        by = f" by {error}" if str(error) else ""
+        click.echo(f"sm-patch: interrupted{by}", err=True)
         return Exit.INTERRUPTED
     except BrokenPipeError:
         _stop_output()

@@ -10,13 +10,31 @@ from typing import Protocol, TypeVar
 
 from patcher.arch import Target
 from patcher.cuda.model import TranslationUnit
+from patcher.errors import PatcherError
 from patcher.verify.commands import Steps, code_flags, device_steps
-from patcher.verify.compile import Compiled, Compilers, Job, Stage, job_key
+from patcher.verify.compile import (
+    Compiled,
+    Compilers,
+    Job,
+    Stage,
+    failure,
+    job_key,
+)
 from patcher.verify.execute import end_all
 from patcher.verify.prepare import Preprocessed
 from patcher.verify.store import Store, encode
 
 _T = TypeVar("_T")
+
+
+def _outcome(future: Future[Compiled], job: Job) -> Compiled:
+    """A job that could not be done fails its unit, not the others."""
+    try:
+        return future.result()
+    except PatcherError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a farm raises when it loses a job
+        return failure(job, f"lost with its worker: {type(error).__name__}: {error}")
 
 
 class Farm(Protocol):
@@ -75,10 +93,10 @@ class Bench:
         # the longest first: the last one alone decides how long the others wait
         order = sorted(todo.values(), key=lambda job: -len(job.text))
         self._expect(len(order))
-        futures = [self.farm.submit(job) for job in order]
+        futures = {self.farm.submit(job): job for job in order}
         try:
             for future in as_completed(futures):
-                self._keep(future.result())
+                self._keep(_outcome(future, futures[future]))
                 self._advance()
         except BaseException:
             for future in futures:

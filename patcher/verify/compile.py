@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 import time
-from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from patcher.errors import ToolFailed
 from patcher.verify.commands import Steps
 from patcher.verify.execute import Outcome, run_tool, scratch
 from patcher.verify.kernels import Code, read_kernels
@@ -94,6 +93,18 @@ def job_key(text: bytes, steps: Steps, stage: Stage, compilers: str) -> str:
 def compile_job(job: Job, compilers: Compilers) -> Compiled:
     """Run a job in a scratch folder that is removed whatever happens."""
     started = time.monotonic()
+    try:
+        return _compile(job, compilers, started)
+    except (OSError, ToolFailed, MemoryError, RecursionError) as error:
+        return failure(job, f"{type(error).__name__}: {error}", time.monotonic() - started)
+
+
+def failure(job: Job, reason: str, seconds: float = 0.0) -> Compiled:
+    """What becomes of a job that could not be done at all; another time it may."""
+    return Compiled(job.key, Code(), reason, False, Resources(), seconds)
+
+
+def _compile(job: Job, compilers: Compilers, started: float) -> Compiled:
     with scratch() as folder:
         work = _Work(job, compilers, folder, started + job.limit)
         outcome = work.cicc()
@@ -148,35 +159,6 @@ class _Work:
         if found := _PTXAS.search(output):
             place = line_of(ptx, int(found[1])) if found[1] else ""
             return f"{place}: ptxas: {found[2]}" if place else f"ptxas: {found[2]}"
-        first = _FIRST_ERROR.search(output.replace(ROOT, ""))
+        plain = output.replace(f"{self.folder}/", "").replace(ROOT, "")
+        first = _FIRST_ERROR.search(plain)
         return first[0].strip() if first else f"{tool} failed with exit code {outcome.code}"
-
-
-class MemoryGate:
-    """Lets jobs in while their memory fits; one that never fits runs alone."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._used = 0
-        self._closed = False
-        self._change = threading.Condition()
-
-    def enter(self, wanted: int) -> None:
-        """Wait for room; raises CancelledError once the gate is closed."""
-        with self._change:
-            self._change.wait_for(lambda: self._closed or not self._used
-                                  or self._used + wanted <= self._limit)
-            if self._closed:
-                raise CancelledError
-            self._used += wanted
-
-    def close(self) -> None:
-        """Turn away all who wait and all who come."""
-        with self._change:
-            self._closed = True
-            self._change.notify_all()
-
-    def leave(self, wanted: int) -> None:
-        with self._change:
-            self._used -= wanted
-            self._change.notify_all()

@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from patcher.verify.ptx import Function, Module, Statement
+from patcher.verify.flow import Statement
+from patcher.verify.ptx import Function, Module
 
 # Roots of an address; n >= 0 is the function's n-th parameter. A number has none.
 LOCAL, OTHER = -1, -2  # LOCAL: the stack or the block's shared memory

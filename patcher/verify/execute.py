@@ -1,9 +1,12 @@
-"""Run compilers so that nothing is left behind: bounded in time, ended as a group, own scratch."""
+"""Run compilers so that nothing is left behind: bounded in time, memory and output, ended as a
+group, in a scratch folder of their own."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -12,6 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patcher.errors import ToolFailed
+from patcher.verify.memory import free_memory
+
+_LARGEST = 512 << 20  # bytes of any file that a tool writes; preprocessed units have 5 to 17 MB
+_FULL = 1 << 20  # bytes left on a disk on which nothing more can be done
 _running: set[subprocess.Popen[bytes]] = set()
 _lock = threading.Lock()
 
@@ -33,29 +41,58 @@ class Outcome:
 def run_tool(command: Sequence[str], folder: Path, limit: float) -> Outcome:
     """Run a tool in ``folder``, which also takes its temporary files; ``limit`` in seconds."""
     name = Path(command[0]).name
-    environment = {**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"}
+    # tools that print commands quote no odd character of the folder's name: none is in "."
+    environment = {**os.environ, "TMPDIR": ".", "LC_ALL": "C"}
     try:
-        # a session of its own, so that all it starts can be ended with it
-        process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, start_new_session=True, env=environment)
+        with tempfile.TemporaryFile(dir=folder) as stdout:
+            # a session of its own, so that all it starts can be ended with it
+            process = subprocess.Popen(
+                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=stdout,
+                stderr=subprocess.PIPE, start_new_session=True, env=environment)
+            with _registered(process):
+                _bound(process.pid)
+                problem, messages = _wait(process, name, limit)
+            if process.returncode and not problem:
+                problem = _shortage(folder, name) or _signal(process.returncode, name)
+            stdout.seek(0)
+            output = b"" if problem else stdout.read()
     except OSError as error:
         return Outcome(127, b"", "", f"cannot run {command[0]}: {error.strerror}")
-    with _registered(process):
-        try:
-            output, messages = process.communicate(timeout=max(limit, 0.1))
-        except subprocess.TimeoutExpired:
-            _end(process)
-            return Outcome(-signal.SIGKILL, b"", "", f"{name} took longer than {limit:.0f} s")
-        except BaseException:
-            _end(process)
-            raise
-    text = messages.decode("utf-8", "replace")
-    if process.returncode < 0:
-        ended = signal.Signals(-process.returncode).name
-        cause = " (out of memory?)" if ended == "SIGKILL" else ""
-        return Outcome(process.returncode, output, text, f"{name} was ended by {ended}{cause}")
-    return Outcome(process.returncode, output, text)
+    return Outcome(process.returncode, output, messages.decode("utf-8", "replace"), problem)
+
+
+def _wait(process: subprocess.Popen[bytes], name: str, limit: float) -> tuple[str, bytes]:
+    """Why a tool gave no answer (empty when it did), and what it said."""
+    try:
+        return "", process.communicate(timeout=max(limit, 0.1))[1]
+    except subprocess.TimeoutExpired:
+        _end(process)
+        return f"{name} took longer than {limit:.0f} s", b""
+    except BaseException:
+        _end(process)
+        raise
+
+
+def _bound(number: int) -> None:
+    """What a process and all that it starts may take: a unit can ask for any amount."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # it is gone, or no Linux
+        resource.prlimit(number, resource.RLIMIT_FSIZE, (_LARGEST, _LARGEST))
+        resource.prlimit(number, resource.RLIMIT_AS, (free_memory(), free_memory()))
+
+
+def _shortage(folder: Path, name: str) -> str:
+    if shutil.disk_usage(folder).free > _FULL:
+        return ""
+    return f"{name} failed as no space is left in {folder.parent}"
+
+
+def _signal(code: int, name: str) -> str:
+    if code >= 0:
+        return ""
+    ended = signal.Signals(-code).name
+    causes = {"SIGKILL": " (out of memory?)", "SIGABRT": " (out of memory?)",
+              "SIGXFSZ": f" (it wrote more than {_LARGEST >> 20} MB)"}
+    return f"{name} was ended by {ended}{causes.get(ended, '')}"
 
 
 @contextlib.contextmanager
@@ -86,23 +123,40 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder for temporary files, removed whatever happens."""
-    with tempfile.TemporaryDirectory(prefix="sm-patch-") as name:
+    """A folder for temporary files, removed whatever happens; raises ToolFailed without room."""
+    try:
+        made = tempfile.TemporaryDirectory(prefix="sm-patch-")
+    except OSError as error:
+        raise no_room(error) from error
+    with made as name:
         yield Path(name)
+
+
+def no_room(error: OSError) -> ToolFailed:
+    """The error of what cannot be written for a compiler to read."""
+    return ToolFailed(f"cannot write temporary files: {error.strerror}",
+                      where=tempfile.gettempdir(), next_step="name another folder in TMPDIR")
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that cleaning up happens then too."""
+    """Let SIGTERM and SIGHUP end the block as Ctrl-C does, so that cleaning up happens then too.
+
+    A signal that is ignored (by nohup, say) stays so.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def interrupt(_signal: int, _frame: object) -> None:
-        raise KeyboardInterrupt
+    def interrupt(number: int, _frame: object) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    heard = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    for number in heard:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in heard:
+            signal.signal(number, before[number])

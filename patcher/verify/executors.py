@@ -6,26 +6,15 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from patcher.errors import ToolFailed, UsageError
 from patcher.verify.bench import Farm
-from patcher.verify.compile import Compiled, Compilers, Job, MemoryGate, compile_job
+from patcher.verify.compile import Compiled, Compilers, Job, compile_job
 from patcher.verify.execute import end_all
+from patcher.verify.memory import MemoryGate, free_memory
 
 _DASK_RETRIES = 3
-
-
-def available_memory() -> int:
-    """Bytes that can be used without swapping (MemAvailable; 4 GiB when not told)."""
-    try:
-        for line in Path("/proc/meminfo").read_text("ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) << 10
-    except (OSError, ValueError):
-        pass
-    return 4 << 30
 
 
 class LocalFarm:
@@ -100,7 +89,7 @@ def open_farm(kind: str, compilers: Compilers, *, jobs: int, scheduler: str | No
             yield farm
         return
     with ThreadPoolExecutor(jobs) as pool:
-        farm = LocalFarm(pool, compilers, available_memory() * 3 // 4)
+        farm = LocalFarm(pool, compilers, free_memory() * 3 // 4)
         try:
             yield farm
         except BaseException:

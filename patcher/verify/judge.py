@@ -113,6 +113,9 @@ def _judge(kernel: Kernel, target: Code, models: Mapping[str, Code],
         for reason in _lost(kernel, theirs, target):
             return KernelVerdict(kernel.name, Verdict.HOLLOW, f"{reason} ({presence})",
                                  kernel.where)
+    if kernel.dies:
+        return KernelVerdict(kernel.name, Verdict.HOLLOW,
+                             "it always ends in a trap, here and on every reference", kernel.where)
     return KernelVerdict(kernel.name, Verdict.OK, where=kernel.where)
 
 
@@ -147,6 +150,9 @@ def _lost(mine: Kernel, theirs: Kernel, target: Code) -> Iterator[str]:
     if theirs.count("barrier.cluster") and not mine.count("barrier.cluster") \
             and _sum(mine, _CLUSTER):
         yield "barrier.cluster is gone, though it still uses its cluster"
+    gone = theirs.effects - mine.effects
+    if gone > 0 and all(count <= theirs.opcodes.get(op, 0) for op, count in mine.opcodes.items()):
+        yield f"{gone} of its {theirs.effects} visible effects are gone, and nothing replaces them"
     for digest in sorted(mine.empty & theirs.active):
         yield f"device function {target.names[digest]} is empty"
 

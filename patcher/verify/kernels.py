@@ -52,11 +52,12 @@ class Kernel:
 class Code:
     """The kernels of one compiled unit, by their hash-free mangled names.
 
-    ``names`` are those of functions that do nothing, by hash.
+    ``names`` are those of functions that do nothing, by hash, ``places`` their source lines.
     """
 
     kernels: Mapping[str, Kernel] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
 
     def having(self, mnemonic: str) -> int:
         """How many kernels can reach such an instruction."""
@@ -88,7 +89,8 @@ def read_kernels(module: Module) -> Code:
     entries = [function for function in module.functions.values() if function.entry]
     kernels = {entry.name: _kernel(entry, module, own, summaries[entry.name], doing, idle)
                for entry in entries}
-    return Code(kernels, {digest: name for name, digest in idle.items()})
+    places = {digest: module.where(module.functions[name].place) for name, digest in idle.items()}
+    return Code(kernels, {digest: name for name, digest in idle.items()}, places)
 
 
 def _own(function: Function, module: Module) -> _Own:

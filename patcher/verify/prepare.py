@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from patcher.arch import Target
 from patcher.cuda.model import Configuration, TranslationUnit
-from patcher.verify.commands import front_flags, host_command, preprocess_command
+from patcher.errors import ToolFailed
+from patcher.verify.commands import device_command, front_flags, host_command
 from patcher.verify.execute import Outcome, run_tool, scratch
 from patcher.verify.ptx import ROOT
 
 _ROOT = ROOT.rstrip("/").encode()  # texts compare and cache by content, wherever they lie
 _SECONDS = 600
+_LARGEST = 8 << 20
+_Command = Callable[[Path, Target, tuple[str, ...], Path], list[str]]
 _POSITIONS = re.compile(rb"^(?:# \d+ [^\n]*|[ \t]*)\n", re.M)
 _MARKER = re.compile(rb'^# 1 "(/[^"\n]+[^/"\n])"', re.M)
 _MISSING = re.compile(r"fatal error: ([^\s:]+): No such file")
@@ -32,6 +37,11 @@ class Preprocessed:
         """Equal but for where the lines stand: an edit for one target may move those below it."""
         return self.error == other.error and (
             self.text == other.text or _code(self.text) == _code(other.text))
+
+
+def _quoted(path: Path) -> bytes:
+    """A path as it stands in a text constant."""
+    return os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"')
 
 
 def _code(text: bytes) -> bytes:
@@ -57,29 +67,40 @@ class Workshop:
 
     def preprocess(self, unit: TranslationUnit, target: Target) -> Preprocessed:
         """The device pass's text for one target."""
-        command = preprocess_command(self._nvcc, target, self._flags(unit),
-                                     self._root / unit.path)
-        return self._run(command, unit.path)
+        return self._run(device_command, unit, target)
 
     def preprocess_host(self, unit: TranslationUnit, target: Target) -> Preprocessed:
-        """The host pass's text when one target is built; raises ToolFailed without that pass."""
-        command = host_command(self._nvcc, target, self._flags(unit), self._root / unit.path)
-        return self._run(command, unit.path)
+        """The host pass's text when one target is built."""
+        return self._run(host_command, unit, target)
+
+    def lines(self, path: str) -> list[str]:
+        """A source file's lines, for reasons; none when it is no file of a usual size."""
+        place = Path(path) if path.startswith("/") else self._root / path
+        try:
+            if not place.is_file() or place.stat().st_size > _LARGEST:
+                return []
+            return place.read_text("utf-8", "replace").splitlines()
+        except OSError:
+            return []
 
     def _flags(self, unit: TranslationUnit) -> tuple[str, ...]:
         """The unit's flags with the package's folders moved into the shadow."""
         return front_flags(self._placed(unit.configuration))
 
-    def _run(self, command: list[str], unit: str) -> Preprocessed:
+    def _run(self, command_of: _Command, unit: TranslationUnit, target: Target) -> Preprocessed:
+        try:
+            command = command_of(self._nvcc, target, self._flags(unit), self._root / unit.path)
+        except ToolFailed as error:
+            return Preprocessed(b"", error.what)
         with scratch() as folder:
             run = run_tool(command, folder, _SECONDS)
         if run.problem or run.code:
             return Preprocessed(b"", run.problem or self._explain(run))
-        text = run.output.replace(str(self._root).encode(), _ROOT)
+        text = run.output.replace(_quoted(self._root), _ROOT)
         names = {name.decode("utf-8", "surrogateescape") for name in _MARKER.findall(text)}
         mine = {name for name in names if name.startswith(ROOT)}
         self.outside |= names - mine
-        self.inside.setdefault(unit, set()).update(name.removeprefix(ROOT) for name in mine)
+        self.inside.setdefault(unit.path, set()).update(name.removeprefix(ROOT) for name in mine)
         return Preprocessed(text)
 
     def _explain(self, run: Outcome) -> str:

@@ -15,6 +15,7 @@ from patcher.arch import Target
 from patcher.instructions import shared_memory_limit
 from patcher.verify.bench import Bench
 from patcher.verify.compile import Job, Stage
+from patcher.verify.doubt import doubts, empty_everywhere
 from patcher.verify.judge import (
     UNSUPPORTED,
     Built,
@@ -170,8 +171,12 @@ class _Unit:
         reasons = (Reason(new.error),) if new.error else reasons_of(new.kernels)
         if verdict is not Verdict.OK:
             reasons += self._advice(this, references)
-        elif not this.changed and not self.pair.opened:
-            verdict = Verdict.UNCHANGED
+        elif not new.kernels:
+            verdict = Verdict.UNCHANGED  # no kernel here and on no reference: nothing to prove
+        else:
+            reasons += doubts(new.code, references, self.shops.after.lines)
+            if not this.changed and not self.pair.opened:
+                verdict = Verdict.UNCHANGED
         result = self.bench.result(this.new)
         return UnitResult(self.pair.path, this.target.name, verdict, reasons, old, new,
                           seconds=result.seconds, cached=self.bench.cached(this.new),
@@ -195,6 +200,7 @@ class _Unit:
         if compiled.error and not compiled.code.kernels:
             return Side(error=compiled.error, lasting=compiled.lasting)
         kernels = judge_kernels(compiled.code, references, earlier=earlier)
+        kernels = empty_everywhere(kernels, compiled.code, references, self.shops.after.lines)
         return Side(compiled.code, compiled.error, tuple(kernels), lasting=compiled.lasting)
 
     def _build(self, this: _Pass, side: Side, references: Mapping[str, Code],
@@ -209,7 +215,8 @@ class _Unit:
         if any(built.vanished(kernel) for kernel in side.code.kernels.values()):
             built = Built(compiled.code, self._built_reference(passes))
         code = side.code if side.code.kernels else compiled.code
-        kernels = tuple(judge_kernels(code, references, built, earlier))
+        kernels = tuple(empty_everywhere(judge_kernels(code, references, built, earlier), code,
+                                         references, self.shops.after.lines))
         error = ""
         limit = shared_memory_limit(this.target)
         if limit is not None and compiled.resources.shared > limit:

@@ -11,12 +11,20 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from patcher.tree import ChangedTree, FolderTree, Tree, walk
+from patcher.verify.execute import no_room
 
 _NOT_SOURCE = (".py", ".pyc", ".pyi", ".so", ".cubin", ".json", ".md", ".txt")
 
 
 def build_shadow(tree: Tree, folders: Iterable[str], destination: Path) -> None:
-    """Lay out ``folders`` of the tree below ``destination``."""
+    """Lay out ``folders`` of the tree below ``destination``; raises ToolFailed without room."""
+    try:
+        _build(tree, folders, destination)
+    except OSError as error:
+        raise no_room(error) from error
+
+
+def _build(tree: Tree, folders: Iterable[str], destination: Path) -> None:
     destination.mkdir(parents=True, exist_ok=True)
     origin, changed = _origin(tree)
     made: set[Path] = set()

@@ -28,7 +28,7 @@ class Store:
         if folder is None:
             from platformdirs import user_cache_path
 
-            folder = user_cache_path("sm-patch") / "verify-3"
+            folder = user_cache_path("sm-patch") / "verify-4"
         self._folder = folder
 
     def get(self, key: str) -> Any | None:
@@ -77,6 +77,7 @@ def encode(compiled: Compiled) -> dict[str, object]:
         "seconds": compiled.seconds,
         "hashes": hashes,
         "names": dict(compiled.code.names),
+        "places": dict(compiled.code.places),
         "kernels": [
             {"name": k.name, "where": k.where, "effects": k.effects, "dies": k.dies,
              "shared": k.shared,
@@ -99,5 +100,5 @@ def decode(key: str, data: Mapping[str, Any]) -> Compiled:
             row["shared"])
         for row in data["kernels"]
     }
-    return Compiled(key, Code(kernels, data["names"]), data["error"], True,
+    return Compiled(key, Code(kernels, data["names"], data["places"]), data["error"], True,
                     Resources(**data["resources"]), data["seconds"])

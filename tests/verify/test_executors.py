@@ -16,8 +16,9 @@ import pytest
 from patcher.arch import target
 from patcher.errors import ToolFailed, UsageError
 from patcher.verify.commands import device_steps
-from patcher.verify.compile import Compilers, Job, MemoryGate, Stage, job_key
+from patcher.verify.compile import Compilers, Job, Stage, job_key
 from patcher.verify.executors import compile_anywhere, open_farm
+from patcher.verify.memory import MemoryGate
 from patcher.verify.store import encode
 
 pytestmark = pytest.mark.nvcc

@@ -11,9 +11,9 @@ import pytest
 from patcher.arch import target
 from patcher.verify.commands import device_steps
 from patcher.verify.compile import Compilers, Job, Stage, compile_job
+from patcher.verify.flow import stable_name
 from patcher.verify.judge import Built, Verdict, judge_kernels
 from patcher.verify.kernels import Code
-from patcher.verify.ptx import stable_name
 
 pytestmark = pytest.mark.nvcc
 Compile = Callable[..., Code]
@@ -129,6 +129,40 @@ HOLLOW = {
               : "r"(a[0]), "r"(a[1]), "r"(b));
         #endif
           p[threadIdx.x] = d[0]; }""",
+    "behind a function that returns a constant": """
+        __device__ int level() { return __CUDA_ARCH__; }
+        __global__ void k(int *p) { if (level() < 1200) p[threadIdx.x] = 1; }""",
+    "behind a constant that is handed on": """
+        struct Chip { __device__ bool has() const { return __CUDA_ARCH__ < 1200; } };
+        __device__ bool known() { return Chip().has(); }
+        __global__ void k(int *p) { if (!known()) return; p[threadIdx.x] = 1; }""",
+    "one of two conditions is a constant": """
+        __device__ int level() { return __CUDA_ARCH__; }
+        __global__ void k(int *p, int n) {
+          bool go = n > 2; go = go && level() < 1200; if (go) p[n] = 1; }""",
+    "its barrier is a comment of the assembly": """
+        __device__ __forceinline__ void barrier() {
+        #if __CUDA_ARCH__ < 1200
+          asm volatile("griddepcontrol.wait;" ::: "memory");
+        #else
+          asm volatile("/* griddepcontrol.wait; */" ::: "memory");
+        #endif
+        }
+        __global__ void k(int *p) { barrier(); p[threadIdx.x] = 1; }""",
+    "some of its stores are gone": """
+        __global__ void k(int *p) {
+          p[0] = 1;
+        #if __CUDA_ARCH__ < 1200
+          p[threadIdx.x + 1] = p[7];
+        #endif
+        }""",
+    "its atomics are gone": """
+        __global__ void k(int *p) {
+          p[1] = 1;
+        #if __CUDA_ARCH__ < 1200
+          atomicAdd(p, 1);
+        #endif
+        }""",
     "exists on the reference only": """
         #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 1200
         __global__ void k(int *p) { p[0] = 1; }
@@ -190,6 +224,20 @@ GOOD = {
         #endif
         }
         __global__ void k(int *p) { hint(p + 64); p[0] = 1; }""",
+    "wider stores, and so fewer": """
+        __global__ void k(int4 *p, int *q) {
+        #if __CUDA_ARCH__ < 1200
+          q[0] = 1; q[1] = 2; q[2] = 3; q[3] = 4;
+        #else
+          p[0] = int4{1, 2, 3, 4};
+        #endif
+        }""",
+    "behind a function that returns a constant, which holds": """
+        __device__ int level() { return __CUDA_ARCH__; }
+        __global__ void k(int *p) { if (level() > 900) p[threadIdx.x] = 1; }""",
+    "a loop over a constant that a function returns": """
+        __device__ int count() { return 4; }
+        __global__ void k(int *p) { for (int i = 0; i < count(); i++) p[i] = i; }""",
     "works through a local array": """
         __global__ void k(int *p, int n) {
           int v[32]; for (int i = 0; i < 32; i++) v[i] = p[i]; p[n & 31] = v[(n + 1) & 31]; }""",
@@ -234,6 +282,27 @@ def test_good_kernels_are_never_called_hollow(
         built = Built(*(compile_for(GOOD[name], arch, stage) for arch in ("sm_120a", "sm_100a")))
     kernels = judge_kernels(code, {"sm_100a": reference}, built)
     assert [k.verdict for k in kernels] == [Verdict.OK], kernels
+
+
+def test_what_always_traps_is_hollow_though_the_references_do_so_too(compile_for: Compile) -> None:
+    # vllm PR 35568: a wrapper that lets only 12.0 in, and traps everywhere else
+    source = """
+        template <class Kernel> struct only_1200 {
+          __device__ void operator()(int *p) {
+        #if __CUDA_ARCH__ == 1200
+            Kernel()(p);
+        #else
+            asm("trap;");
+        #endif
+          }
+        };
+        struct Real { __device__ void operator()(int *p) { p[0] = 1; } };
+        __global__ void k(int *p) { only_1200<Real>()(p); }"""
+    other = {"sm_100a": compile_for(source, "sm_100a"), "sm_90a": compile_for(source, "sm_90a")}
+    (kernel,) = judge_kernels(compile_for(source, "sm_121a"), other)
+    assert kernel.verdict is Verdict.HOLLOW
+    (kernel,) = judge_kernels(compile_for(source, "sm_120a"), other)
+    assert kernel.verdict is Verdict.OK
 
 
 @pytest.mark.parametrize("name", HOLLOW)

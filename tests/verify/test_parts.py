@@ -16,10 +16,11 @@ from patcher.cuda.model import Configuration, TranslationUnit
 from patcher.toolchain.find import find_toolkit
 from patcher.tree import ChangedTree, FolderTree
 from patcher.verify.bench import Bench
-from patcher.verify.compile import Compiled, MemoryGate
+from patcher.verify.compile import Compiled
 from patcher.verify.executors import LocalFarm
 from patcher.verify.judge import KernelVerdict, Verdict
 from patcher.verify.kernels import Code, Kernel
+from patcher.verify.memory import MemoryGate
 from patcher.verify.prepare import Workshop
 from patcher.verify.resources import Resources, read_resources
 from patcher.verify.result import Pair, Reason, family, reasons_of
