@@ -17,6 +17,7 @@ import pytest
 from patcher.binary.dynamic import read_dynamic
 from patcher.doctor.model import Result, Status
 from patcher.errors import InputError
+from patcher.explain import explain
 from tests.doctor import mini
 from tests.doctor.helpers import bad, doctor, sm_patch
 from tests.doctor.test_extensions import CHECK, build
@@ -93,6 +94,7 @@ def test_what_is_closed_is_named_and_the_rest_goes_on(open_site: Path, place: st
     (open_site / place).chmod(0)
     found = unprivileged(lambda: mini.findings(open_site))
     assert str(open_site / place) in found["permissions"].evidence
+    assert explain([found["permissions"].evidence[-1]])
     assert "installs" not in found  # closed is not missing
     assert not unjudged & found.keys()
     if place not in ("", "torch", "torch/lib", "torch/lib/libc10.so"):

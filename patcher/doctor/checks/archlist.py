@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from patcher.doctor.checks.fatbin import NO_CODE
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 
 VARIABLES = ("FLASHINFER_CUDA_ARCH_LIST", "TORCH_CUDA_ARCH_LIST", "CUTE_DSL_ARCH")
@@ -64,5 +65,5 @@ def mixed_gpus(surroundings: Surroundings) -> Iterable[Result]:
     yield Result(
         "mixed-gpus", Status.OK if covered else Status.WARNING,
         f"GPUs of {', '.join(capabilities)} on one host: JIT builds and caches must name each",
-        (*surroundings.gpus, "a build made for one is loaded by none of the others"),
+        (*surroundings.gpus, "a build made for one is loaded by none of the others", NO_CODE),
         Repair(commands=() if covered else (f"export FLASHINFER_CUDA_ARCH_LIST='{suffixed}'",)))

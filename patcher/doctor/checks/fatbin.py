@@ -14,6 +14,8 @@ from patcher.binary.stubs import Stubs, stubs
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.errors import PatcherError
 
+NO_CODE = ("expect, where it is used: CUDA error: no kernel image is available for execution on "
+           "the device")
 _SHOWN, _KERNELS = 6, 3
 _ABORTS = ("expect: ERROR : Arch conditional MMA instruction used without targeting appropriate "
            "compute capability. Aborting.")
@@ -53,8 +55,7 @@ def _of_package(name: str, held: dict[Path, Sequence[FatBinary]],
         yield Result(
             identity, Status.ERROR if len(dead) == len(rows) else Status.WARNING, summary,
             (*(row.shown for row in sorted(bad, key=lambda r: (r.usable > 0, r.path))[:_SHOWN]),
-             ("expect, where they are used: CUDA error: no kernel image is available for execution "
-             "on the device")),
+             NO_CODE),
             Repair(advice=("use a backend that compiles at run time, or build " + name +
                            f" from source with TORCH_CUDA_ARCH_LIST={capability}a",)))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from patcher.binary.fatbin import covers, gpu_code
 from patcher.caches.invalidate import places
 from patcher.caches.jit import module_folders
+from patcher.doctor.checks.fatbin import NO_CODE
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.errors import PatcherError
 from patcher.tree import matching
@@ -70,5 +71,6 @@ def built_modules(surroundings: Surroundings) -> Iterable[Result]:
     yield Result(
         "jit-cache", Status.WARNING,
         f"{sum(stale.values())} of {len(libraries)} built FlashInfer modules have no code for "
-        f"{where}", tuple(f"{count} hold {codes}" for codes, count in sorted(stale.items())),
+        f"{where}", (*(f"{count} hold {codes}" for codes, count in sorted(stale.items())),
+                     NO_CODE),
         Repair(commands=("sm-patch caches list", "sm-patch status --built")))
