@@ -14,7 +14,7 @@ from patcher.arch import target
 from patcher.doctor.model import Result, Surroundings
 from patcher.doctor.run import examine
 from patcher.package.model import Environment
-from patcher.toolchain.find import find_toolkits
+from patcher.toolchain.find import Toolkit, find_toolkits
 
 _LAUNCH = {"13.0": "__cudaLaunch(fun, isTileKernel)", "13.2": "__cudaLaunch(fun)"}
 
@@ -97,6 +97,18 @@ def surroundings(site: Path, *archs: str, packages: tuple[str, ...] = (),
     toolkits = find_toolkits(str(home)) if os.path.isfile(home / "bin/nvcc") else []
     return Surroundings(environment, tuple(toolkits), tuple(map(target, archs or ("sm_120a",))),
                         variables, packages, gpus)
+
+
+def toolkits(site: Path) -> list[Toolkit]:
+    """The toolkits that a folder of packages holds."""
+    environment = Environment(site, (site,), None, "a test", root=site)
+    return [t for t in find_toolkits(None, environment, environ={})
+            if t.path and site in t.path.parents]
+
+
+def examined(site: Path) -> list[Result]:
+    """What every check says of a live environment."""
+    return examine(surroundings(site, image=False))
 
 
 def findings(site: Path, *archs: str, **options: object) -> dict[str, Result]:

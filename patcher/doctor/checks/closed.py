@@ -42,6 +42,8 @@ def closed(path: Path) -> Path | None:
             folder = stat.S_ISDIR(os.stat(place).st_mode)
         except OSError:
             return None  # absent, or a broken link
+        if place != path and not folder:
+            return None  # a file is in the way
         needed = os.X_OK if place != path else os.R_OK | (os.X_OK if folder else 0)
         if not os.access(place, needed):
             return place

@@ -9,6 +9,8 @@ from pathlib import Path
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.tree import matching
 
+_LIBRARIES = ("lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
+
 
 def link_libraries(surroundings: Surroundings) -> Iterable[Result]:
     """What ``-L$CUDA_HOME/lib64 -lcudart`` would find in each toolkit."""
@@ -22,20 +24,23 @@ def link_libraries(surroundings: Surroundings) -> Iterable[Result]:
 
 
 def _folder(root: Path) -> Path | None:
-    return next((root / n for n in ("lib64", "lib") if os.path.isdir(root / n)), None)
+    return next((root / n for n in ("lib64", *_LIBRARIES) if os.path.isdir(root / n)), None)
 
 
 def _lib64(root: Path, patchable: bool) -> Iterable[Result]:
     link = root / "lib64"
-    if os.path.exists(link) or not os.path.isdir(root / "lib"):
+    target = next((name for name in _LIBRARIES if os.path.isdir(root / name)), None)
+    if os.path.exists(link) or target is None:
         return
-    searched = "lib$(_TARGET_SIZE_)" in _text(root / "bin" / "nvcc.profile")
+    # with a folder targets, as conda has it, nvcc searches that (_TARGET_SIZE_ is empty then)
+    searched = target == "lib" and not os.path.isdir(root / "targets") and (
+        "lib$(_TARGET_SIZE_)" in _text(root / "bin" / "nvcc.profile"))
     who = "nvcc itself and JIT builds search" if searched else "JIT builds search"
     yield Result(
         "toolkit-lib64", Status.ERROR,
-        f"{_absence(link)}, which {who}; the libraries are in lib",
+        f"{_absence(link)}, which {who}; the libraries are in {target}",
         (f"in {root}", "expect: ld: cannot find -lcudart, -lcudadevrt or -lcudart_static"),
-        _repair(link, "lib", patchable),
+        _repair(link, target, patchable and target == "lib"),
     )
 
 
@@ -104,13 +109,10 @@ def driver_library(surroundings: Surroundings) -> Iterable[Result]:
             f"the driver is {driver}, but there is no libcuda.so to link against",
             ("expect: /usr/bin/ld: cannot find -lcuda",),
             Repair(commands=(f"{make}ln -s {driver} {place or driver.parent / 'libcuda.so'}",)))
-    elif place:
-        # an empty library of that name is enough: symbols of a shared object may stay open
-        yield Result(
-            "driver-library", Status.SKIPPED,
-            "no driver here: -lcuda, which FlashInfer's modules name, cannot be linked until there "
-            f"is one, or an empty one: {make}gcc -shared -Wl,-soname,libcuda.so.1 -x c /dev/null "
-            f"-o {place}")
+    else:
+        yield Result("driver-library", Status.SKIPPED,
+                     "no driver here: what links -lcuda, as FlashInfer's modules do, can only be "
+                     "built where there is one, or one that stands in for it")
 
 
 def _stub_place(surroundings: Surroundings) -> Path | None:
