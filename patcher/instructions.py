@@ -132,6 +132,32 @@ def may_reject(data: bytes, target: Target) -> bool:
     return any(literal in data for literal in _telling(target))
 
 
+def suspects(code: bytes, target: Target) -> set[int]:
+    """Where lines begin (offsets) in text without comments that may hold what a target lacks:
+    each that ``Marker.verdict`` rejects, or that speaks of more shared memory than there is."""
+    found: set[int] = set()
+    for literal in _telling(target):
+        _lines_with(literal, code, found)
+    speaking: set[int] = set()
+    lowered = code.lower()
+    for word in (b"smem", b"shared"):
+        _lines_with(word, lowered, speaking)
+    for start in speaking - found:
+        end = code.find(b"\n", start)
+        if _SIZE.search(code, start, end if end >= 0 else len(code)):
+            found.add(start)
+    return found
+
+
+def _lines_with(literal: bytes, code: bytes, starts: set[int]) -> None:
+    """Add where each line begins that holds a literal."""
+    position = code.find(literal)
+    while position >= 0:
+        starts.add(code.rfind(b"\n", 0, position) + 1)
+        end = code.find(b"\n", position)
+        position = -1 if end < 0 else code.find(literal, end)
+
+
 @cache
 def _stems() -> dict[bytes, tuple[bytes, ...]]:
     """The literals by a piece they share: a text without the piece has none of them."""
@@ -153,11 +179,7 @@ def find(code: bytes) -> tuple[Hit, ...]:
     for stem, literals in _stems().items():
         if stem in code:
             for literal in literals:
-                position = code.find(literal)
-                while position >= 0:
-                    starts.add(code.rfind(b"\n", 0, position) + 1)
-                    end = code.find(b"\n", position)
-                    position = -1 if end < 0 else code.find(literal, end)
+                _lines_with(literal, code, starts)
     found: list[Hit] = []
     number, counted = 1, 0
     for start in sorted(starts):

@@ -15,6 +15,7 @@ from patcher.errors import PatcherError
 from patcher.tree import Tree
 
 _WORTH_KEEPING = 8192  # bytes; a smaller file is lexed in the time it takes to look it up
+_UNITS = (".cu", ".cc", ".cpp")  # nobody else includes them: kept with the scan, or not at all
 LoadedRow = tuple[Any, ...]  # a skeleton's row; that of a #define holds the macro itself
 _DEFINE, _END = int(Op.DEFINE), int(Op.END)
 _NAME = re.compile(r"(?<![\w.$])[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
@@ -101,12 +102,12 @@ class Files:
             if len(data) > MAX_FILE_BYTES:
                 return f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB"
             digest = self._digests[path] = _digest(data)
-            return self._lex(data, digest)
+            return self._lex(data, digest, keep=not path.endswith(_UNITS))
         except (OSError, PatcherError) as error:
             return f"cannot read {path}: {error}"
 
-    def _lex(self, data: bytes, digest: str) -> LoadedFile:
-        if self._store is None or len(data) < _WORTH_KEEPING:
+    def _lex(self, data: bytes, digest: str, *, keep: bool = False) -> LoadedFile:
+        if self._store is None or not keep or len(data) < _WORTH_KEEPING:
             return self._load(build(data, digest, elifdef=self._elifdef))
         key = key_of("skeleton", digest, self._elifdef)
         entry = self._store.get(key)

@@ -26,6 +26,7 @@ class Folders:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._names: dict[str, frozenset[str]] = {}
+        self._files: dict[tuple[str, str], str | None] = {}
 
     @property
     def listed(self) -> Mapping[str, frozenset[str]]:
@@ -38,8 +39,21 @@ class Folders:
             names = self._names[folder] = self._tree.names(folder)
         return names
 
-    def holds(self, folder: str, name: str) -> bool:
-        return name in self.names(folder)
+    def file(self, folder: str, name: str) -> str | None:
+        """The path of an include's name seen from a folder, if a file is there."""
+        key = (folder, name)
+        try:
+            return self._files[key]
+        except KeyError:
+            path = posixpath.normpath(posixpath.join(folder, name))
+            found = self._files[key] = path if self._exists(path) else None
+            return found
+
+    def _exists(self, path: str) -> bool:
+        folder, slash, name = path.rpartition("/")
+        if path.startswith("../"):
+            return False
+        return name in self.names(folder or ("/" if slash else ""))
 
 
 class SearchPath:
@@ -63,28 +77,23 @@ class SearchPath:
         name = include[1:-1]
         if not name or "\0" in name:
             return None
+        file = self._folders.file
         if name.startswith("/"):
-            path = posixpath.normpath(name)
-            return Found(path, "") if self._exists(path) else None
+            path = file("", name)
+            return Found(path, "") if path is not None else None
         candidates = self.folders
         if after is not None:
             start = self.folders.index(after) + 1 if after in self.folders else 0
             candidates = self.folders[start:]
         elif include[0] == '"':
-            path = posixpath.normpath(posixpath.join(beside, name))
-            if self._exists(path):
+            path = file(beside, name)
+            if path is not None:
                 return Found(path, "")
         for folder in candidates:
-            path = posixpath.normpath(posixpath.join(folder, name))
-            if self._exists(path):
+            path = file(folder, name)
+            if path is not None:
                 return Found(path, folder)
         return None
-
-    def _exists(self, path: str) -> bool:
-        folder, slash, name = path.rpartition("/")
-        if path.startswith("../"):
-            return False
-        return self._folders.holds(folder or ("/" if slash else ""), name)
 
 
 def _unique(include: tuple[str, ...], system: tuple[str, ...]) -> tuple[str, ...]:

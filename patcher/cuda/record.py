@@ -33,6 +33,7 @@ class Record:
     lost: int = 0  # worlds that missed a header here or below
     telling: tuple[tuple[ArmKey, ArmState], ...] | None = None  # kept by the reporter
     context: Context | None = None  # likewise
+    included: tuple[str, ...] | None = None  # likewise: each once
     reads: tuple[tuple[str, Value], ...] = ()
     writes: dict[str, Value] = field(default_factory=dict)
     _valid_in: dict[int, bool] = field(default_factory=dict)

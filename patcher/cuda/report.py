@@ -29,8 +29,9 @@ class Reporter:
                 elif state not in states:
                     arms[key] = (*states, state)
             if record.includes:
-                known = includes.get(record.path, ())
-                includes[record.path] = tuple(dict.fromkeys((*known, *record.includes)))
+                known = includes.get(record.path)
+                includes[record.path] = _distinct(record) if known is None else tuple(
+                    dict.fromkeys((*known, *record.includes)))
             if record.missing:
                 missing.update(dict.fromkeys(record.missing))
             if record.warnings:
@@ -79,3 +80,10 @@ class Reporter:
             if context not in known:
                 found[record.path] = (*known, context)
         return found
+
+
+def _distinct(record: Record) -> tuple[str, ...]:
+    """What a record's file includes, each once; made once."""
+    if record.included is None:
+        record.included = tuple(dict.fromkeys(record.includes))
+    return record.included

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ class SourceFile:
     _hits: dict[str, dict[int, tuple[Hit, ...]]] = field(default_factory=dict)  # by path
     _live: dict[tuple[int, int], tuple[Context, Live]] = field(default_factory=dict)
     _rejected: dict[int, list[int]] = field(default_factory=dict)
+    _may: dict[int, bool] = field(default_factory=dict)
 
     @cached_property
     def source(self) -> Source:
@@ -67,17 +69,40 @@ class SourceFile:
         """Functions, macros and types with the names they use, whatever the target."""
         return bodies(self.code, self.source.outline(b"\1" * (self.source.line_count + 2)))
 
+    def suspects(self, lines: Sequence[int], target: Target) -> list[int]:
+        """Those of ascending lines that may hold what the target lacks; looks no further."""
+        if not lines:
+            return []
+        starts = self.source.starts
+        first = starts[lines[0]]
+        part = self.code[first : starts[lines[-1] + 1]]
+        found = {bisect_right(starts, first + place, 1) - 1
+                 for place in instructions.suspects(part, target)}
+        return [line for line in lines if line in found] if found else []
+
     def rejected_lines(self, target: Target) -> Sequence[int]:
         """The lines, ascending, with a marker that the target rejects for sure."""
         found = self._rejected.get(target.index)
         if found is None:
-            may = instructions.may_reject(self.data, target)
             found = self._rejected[target.index] = sorted(
-                line for line, hits in (self.hits.items() if may else ())
+                line for line, hits in self.hits.items()
                 if any(not h.marker.weak and h.marker.verdict(target) is Verdict.REJECTED
                        for h in hits)
             )
         return found
+
+    def may_reject(self, target: Target) -> bool:
+        """False when nothing in the file, comments included, is what the target rejects."""
+        found = self._may.get(target.index)
+        if found is None:
+            found = self._may[target.index] = instructions.may_reject(self.data, target)
+        return found
+
+    def may_reject_in(self, first: int, end: int, target: Target) -> bool:
+        """As ``may_reject``, for the lines from ``first`` up to but not ``end``."""
+        starts = self.source.starts
+        return instructions.may_reject(self.data[starts[first] : starts[min(end, len(starts) - 1)]],
+                                       target)
 
     @cached_property
     def directives(self) -> Directives:

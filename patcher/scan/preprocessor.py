@@ -53,11 +53,13 @@ class Judge:
         if not seen.state.open >> target.index & 1 or not seen.units & self.built:
             return False
         file = self.files.get(seen.path)
-        lines = file.rejected_lines(target)
-        entry = file.directives.arms.get(seen.line) if lines else None
+        entry = file.directives.arms.get(seen.line) if file.may_reject(target) else None
         if entry is None:
             return False
         arm = entry[1]
+        if not file.may_reject_in(arm.line, arm.end_line, target):
+            return False
+        lines = file.rejected_lines(target)
         first = bisect_right(lines, arm.line)
         return first < len(lines) and lines[first] < arm.end_line
 
@@ -112,7 +114,7 @@ class Judge:
         live = view.live(target)
         lines = [n for n in range(view.arm.body_line, view.arm.end_line) if live[n]]
         file = view.file
-        evidence = causes.rejected(file.path, lines, file.hits, file.code_lines, target)
+        evidence = self._rejected(file, lines, target)
         if not evidence:
             return None
         inner = [line for arm, state in nested(view.context, view.directives, view.arm)
@@ -127,11 +129,19 @@ class Judge:
                        cause=Cause.HARDWARE, evidence=evidence, severity=Severity.INFO)
         return Found(gate, seen.units)
 
+    @staticmethod
+    def _rejected(file: SourceFile, lines: Sequence[int], target: Target) -> tuple[Evidence, ...]:
+        """The lines that show what the target lacks; most pieces of code have none."""
+        lines = file.suspects(lines, target)
+        if not lines:
+            return ()
+        return causes.rejected(file.path, lines, file.hits, file.code_lines, target)
+
     def _cause(
         self, view: _View, effect: ArmEffect, target: Target
     ) -> tuple[Cause, tuple[Evidence, ...]]:
         file = view.file
-        evidence = causes.rejected(file.path, effect.lines, file.hits, file.code_lines, target)
+        evidence = self._rejected(file, effect.lines, target)
         if evidence:
             return Cause.HARDWARE, evidence
         evidence = causes.intended(

@@ -10,7 +10,7 @@ from patcher.arch import Target, relatives
 from patcher.cuda.model import TranslationUnit, UnitReport
 from patcher.cuda.predefined import ToolkitMacros
 from patcher.cuda.store import Store
-from patcher.cuda.walk import Walker
+from patcher.cuda.walk import Walker, collector_at_rest
 from patcher.gates import Cause, Gate, Layer, Severity
 from patcher.package.model import Package
 from patcher.profiles.base import JitModule, Profile
@@ -61,8 +61,9 @@ def scan(
 
     Raises InputError when the package's own files cannot be read.
     """
-    return _Scan(package, profile, tuple(targets), tuple(references), toolkit,
-                 options or Options(), store).report()
+    with collector_at_rest():
+        return _Scan(package, profile, tuple(targets), tuple(references), toolkit,
+                     options or Options(), store).report()
 
 
 class _Scan:

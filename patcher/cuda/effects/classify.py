@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, compress, islice
+from operator import and_, gt
 
 from patcher.cuda.effects.outline import Function, Outline, outline
 from patcher.cuda.effects.statements import (
@@ -25,7 +26,6 @@ from patcher.gates import Effect
 
 Live = bytes  # one byte per line, index 0 unused; non-zero where the line is compiled
 _ENOUGH = 4000  # tokens; a guard around a whole generated file is longer
-_NEWLINE = re.compile(rb"\n")
 _DIRECTIVE = re.compile(r"#\s*([a-z_]+)\s*(?:([A-Za-z_]\w*))?")
 
 
@@ -70,11 +70,16 @@ class Source:
     @cached_property
     def starts(self) -> list[int]:
         """Line -> offset of its first byte; index 0 unused, one more than there are lines."""
-        starts = [0, 0]
-        for match in _NEWLINE.finditer(self.data):
-            starts.append(match.end())
-        starts.append(len(self.data))
+        lengths = map(len, self.data.split(b"\n"))
+        ends = accumulate(map((1).__add__, lengths))  # each behind its newline
+        starts = [0, 0, *ends]
+        starts[-1] = len(self.data)
         return starts
+
+    @cached_property
+    def filled(self) -> Live:
+        """The lines that are not blank without their comments."""
+        return bytes([0, *map(bool, map(bytes.strip, self.code.split(b"\n"))), 0])
 
     @property
     def line_count(self) -> int:
@@ -96,18 +101,17 @@ class Source:
             found = self._outlines[live] = outline(b"".join(lines))
         return found
 
-    def line(self, number: int) -> bytes:
-        """A line's code without the white space around it."""
-        return self.code[self.starts[number] : self.starts[number + 1]].strip()
-
     def tokens(self, first: int, last: int, wanted: Callable[[int], object]) -> Iterator[Token]:
         """The tokens of the wanted lines among first <= line <= last, as they are asked for."""
+        return tokens(self.text(first, last, wanted), first)
+
+    def text(self, first: int, last: int, wanted: Callable[[int], object]) -> bytes:
+        """The code of the wanted lines among first <= line <= last, the others empty."""
         starts, code = self.starts, self.code
-        text = b"".join(
+        return b"".join([
             code[starts[n] : starts[n + 1]] if wanted(n) else b"\n"
             for n in range(first, min(last, self.line_count) + 1)
-        )
-        return tokens(text, first)
+        ])
 
     def body(self, function: Function, live: Live) -> Iterator[Token]:
         """The tokens between a function's braces that are live."""
@@ -126,7 +130,7 @@ class Source:
         return self.outline(live).around(self.starts[min(line, self.line_count)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Arm:
     """What the target loses with an arm, and what it gets in its place."""
 
@@ -136,8 +140,12 @@ class _Arm:
     others: tuple[Statement, ...]
 
     def lost(self) -> Iterator[Token]:
+        return tokens(self._text, self.lines[0])
+
+    @cached_property
+    def _text(self) -> bytes:
         wanted = frozenset(self.lines)
-        return self.source.tokens(self.lines[0], self.lines[-1], wanted.__contains__)
+        return self.source.text(self.lines[0], self.lines[-1], wanted.__contains__)
 
     @property
     def has_statements(self) -> bool:
@@ -168,10 +176,9 @@ def effect_of(source: Source, extent: Extent, reference: Live, target: Live) -> 
 
     The definitions are tried in the order of :class:`patcher.gates.Effect`.
     """
-    lines = tuple(
-        line for line in range(extent.line + 1, extent.end_line)
-        if reference[line] and not target[line] and source.line(line)
-    )
+    inside = slice(extent.line + 1, extent.end_line)
+    lost = map(gt, map(and_, reference[inside], source.filled[inside]), target[inside])
+    lines = tuple(compress(range(extent.line + 1, extent.end_line), lost))
     if not lines:
         return ArmEffect(Effect.UNKNOWN)
     gained = (

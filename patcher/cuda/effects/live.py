@@ -48,6 +48,7 @@ def later_states(context: Context, ladder: Ladder, arm: Arm) -> Iterator[ArmStat
 
 def nested(context: Context, file: SourceFile, arm: Arm) -> Iterator[tuple[Arm, ArmState]]:
     """The arms inside an arm, with their states."""
-    for line, state in sorted(context.arms.items()):
-        if arm.line < line < arm.end_line and line in file.arms:
-            yield file.arms[line][1], state
+    first, end = arm.line, arm.end_line
+    for line in sorted([line for line in context.arms if first < line < end]):
+        if line in file.arms:
+            yield file.arms[line][1], context.arms[line]
