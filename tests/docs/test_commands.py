@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, WHEELS
 
 PAGES = sorted([*(REPOSITORY / "docs").glob("*.md")])
 EXCEPTIONS: list[dict[str, Any]] = yaml.safe_load(
@@ -61,6 +61,8 @@ class Reader:
         for package in packages:
             shutil.copytree(package, site, dirs_exist_ok=True, symlinks=True)
         shutil.copytree(packages[0], folder / "image" / "site-packages", symlinks=True)
+        for wheel in WHEELS.glob("flashinfer_python-0.6.3-*.whl"):
+            shutil.copy(wheel, folder)
         (folder / "server.env").write_text(f"HOME={folder}/server\n", "utf-8")
         self._library(folder / "libraries" / "libc10.so")
         self._library(folder / "common_ops.abi3.so")
