@@ -15,6 +15,7 @@ from patcher.python.values import (
     UNKNOWN,
     ArchName,
     DeviceArch,
+    DeviceName,
     Unknown,
     Value,
     Varied,
@@ -24,7 +25,7 @@ from patcher.python.values import (
     per_target,
     truth_value,
 )
-from patcher.python.vocabulary import device_arch, number_test, vocabulary
+from patcher.python.vocabulary import device_arch, device_name, number_test, vocabulary
 
 _MAX_CALLS = 12
 _MAX_BODY = 60
@@ -172,6 +173,8 @@ def _named(name: str, callee: Value, args: Sequence[Value], keywords: dict[str, 
     dotted = callee.dotted if isinstance(callee, External) else name
     if name in words.capability_calls or name in words.properties_calls:
         return device_arch()
+    if name in words.name_calls and not any(v in dotted for v in ("xpu", "npu", "musa")):
+        return device_name()
     if name in words.true_calls or dotted in words.true_calls:
         return True
     if name in words.false_calls:
@@ -297,6 +300,8 @@ def _method(method: Value, args: Sequence[Value]) -> Value:
         return owner.get(args[0], args[1] if len(args) > 1 else None)
     if isinstance(owner, Table) and method.name == "keys":
         return owner.keys
+    if isinstance(owner, DeviceName) and method.name in ("lower", "upper"):
+        return DeviceName(owner.names, tuple(getattr(n, method.name)() for n in owner.spelled))
     if (blocked := opaque(*args)) is not None:
         return blocked
     if isinstance(owner, str) and method.name in _STRING_METHODS and len(owner) < MAX_LENGTH:
@@ -309,7 +314,7 @@ def _method(method: Value, args: Sequence[Value]) -> Value:
 
 _STRING_METHODS = frozenset({
     "startswith", "endswith", "lower", "upper", "strip", "rstrip", "lstrip", "split",
-    "removeprefix", "removesuffix", "isdigit"})
+    "removeprefix", "removesuffix", "isdigit", "join"})
 
 
 def _device_method(device: DeviceArch, name: str, args: Sequence[Value]) -> Value:
@@ -328,6 +333,11 @@ def _builtin(name: str, args: tuple[Value, ...]) -> Value:
         return _quantified(name, [truth_value(item) for item in args[0]])
     if name == "isinstance":
         return UNKNOWN
+    if name == "map":
+        plain = len(args) == 2 and isinstance(args[1], tuple | list) and all(
+            isinstance(item, int | str) for item in args[1])
+        is_str = isinstance(args[0], External) and args[0].dotted == "str"
+        return tuple(map(str, args[1])) if plain and is_str else UNKNOWN
     if (blocked := opaque(*args)) is not None:
         return blocked
     if name in ("int", "str") and isinstance(args[0], DeviceArch):
@@ -354,4 +364,5 @@ _BUILTINS: dict[str, Callable[..., Any]] = {
     "int": int, "str": str, "bool": bool, "tuple": tuple, "list": list, "set": tuple,
     "frozenset": tuple, "sorted": sorted, "len": len, "any": any, "all": all,
     "isinstance": isinstance, "min": min, "max": max, "divmod": divmod, "abs": abs,
+    "range": range, "map": map,
 }

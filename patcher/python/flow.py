@@ -11,6 +11,8 @@ from patcher.gates import Effect, Evidence, Layer
 from patcher.python import shapes
 from patcher.python.evaluate import Evaluator
 from patcher.python.index import Class, Module
+from patcher.python.matching import case_lines
+from patcher.python.matching import ladder as ladder_of_match
 from patcher.python.notes import message
 from patcher.python.scope import Scope
 from patcher.python.syntax import refuses
@@ -82,8 +84,9 @@ class Walk:
                     return EMPTY
                 continue
             self.statement = statement.lineno
-            if isinstance(statement, ast.If):
-                reached = self._ladder(statement, scope, within, reached, body[position + 1:])
+            ladder = self._ladder_of(statement)
+            if ladder is not None:
+                reached = self._ladder(ladder, scope, within, reached, body[position + 1:])
             elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
                 self._function(statement, scope, within)
             elif isinstance(statement, ast.ClassDef):
@@ -91,6 +94,15 @@ class Walk:
             else:
                 reached = self._other(statement, scope, within, reached)
         return reached
+
+    def _ladder_of(self, statement: ast.stmt) -> ast.If | None:
+        """An ``if``, or a ``match`` that is a ladder of tests of what it looks at."""
+        if not isinstance(statement, ast.Match):
+            return statement if isinstance(statement, ast.If) else None
+        if not self.lines.mentions(statement.subject):
+            return None
+        self.lines.also(case_lines(statement))
+        return ladder_of_match(statement)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope,
                   within: str) -> None:

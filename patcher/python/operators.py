@@ -12,6 +12,7 @@ from patcher.python.values import (
     RAISED,
     UNKNOWN,
     DeviceArch,
+    DeviceName,
     Unknown,
     Value,
     truth_value,
@@ -39,7 +40,7 @@ def opaque(*values: Value) -> Value:
         kind = type(value)
         if kind is External:
             value, kind = Unknown(frozenset({value.dotted})), Unknown
-        if kind is Unknown:
+        if kind is Unknown or kind is DeviceName:
             found = value if found is None else Unknown(found.names | value.names)
     return found
 
@@ -95,6 +96,8 @@ def contains(container: Value, item: Value) -> Value:
     """``item in container``, three-valued over unknown elements."""
     if isinstance(container, Table):
         container = container.keys
+    if isinstance(container, DeviceName) and isinstance(item, str):
+        return container.holds(item)
     if (blocked := opaque(container, item)) is not None:
         return blocked
     if isinstance(container, str):

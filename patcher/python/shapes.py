@@ -14,8 +14,8 @@ from patcher.python.index import Function
 from patcher.python.operators import Table, compare, opaque
 from patcher.python.scope import Scope
 from patcher.python.spelling import axis, axis_like
-from patcher.python.values import Unknown, Value, Varied, lift
-from patcher.python.vocabulary import vocabulary
+from patcher.python.values import Unknown, Value, Varied, lift, truth_of
+from patcher.python.vocabulary import device_arch, vocabulary
 
 _CODE = re.compile(r"code=\[?(?:sm|compute)_(\d{2,3})([af]?)")
 _FLAGS = re.compile(r"gencode|nvcc_flags|code=sm")
@@ -178,6 +178,8 @@ def in_class(evaluator: Evaluator, node: ast.ClassDef, scope: Scope) -> Iterator
         if name in words.arch_lists and isinstance(value, tuple | list) and value:
             spelled = axis_like(list(value))
             opened = spelled.worlds(value) if spelled else None
+        elif name in words.arch_lists:
+            opened = _filtered(evaluator, statement.value, scope)
         elif isinstance(value, tuple) and name in words.maximum_attributes:
             opened = ArchSet.of(*(t for t in known_targets() if _pair(t) <= value))
         elif isinstance(value, tuple) and name in words.minimum_attributes:
@@ -185,6 +187,17 @@ def in_class(evaluator: Evaluator, node: ast.ClassDef, scope: Scope) -> Iterator
         if opened is not None:
             rule = "PY-ARCHS" if name in words.arch_lists else "PY-BOUND"
             yield Shape(rule, statement, _short(ast.unparse(statement)), opened, names=(node.name,))
+
+
+def _filtered(evaluator: Evaluator, node: ast.expr, scope: Scope) -> ArchSet | None:
+    """``Arch.filter(lambda arch: ...)``, when each device has an answer."""
+    if not (isinstance(node, ast.Call) and _tail(node.func) == "filter" and len(node.args) == 1
+            and isinstance(node.args[0], ast.Lambda) and len(node.args[0].args.args) == 1):
+        return None
+    test = node.args[0]
+    inside = scope.with_local({test.args.args[0].arg: device_arch()})
+    truth = truth_of(evaluator.value(test.body, inside))
+    return truth.true if truth.true | truth.false == DEVICE else None
 
 
 def _pair(target: Target) -> tuple[int, int]:

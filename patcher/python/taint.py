@@ -56,9 +56,17 @@ class Lines:
         for inner in ast.walk(node):
             name = inner.id if isinstance(inner, ast.Name) else (
                 inner.attr if isinstance(inner, ast.Attribute) else None)
+            if name == "getattr":
+                return self._looked_up(node)
             if name is not None and self._hints(name):
                 return True
         return False
+
+    def _looked_up(self, node: ast.AST) -> bool:
+        """True when a text or a name in an expression with ``getattr`` hints at one."""
+        texts = (inner.value if isinstance(inner, ast.Constant) else
+                 getattr(inner, "id", getattr(inner, "attr", None)) for inner in ast.walk(node))
+        return any(isinstance(text, str) and self._hints(text) for text in texts)
 
     def _hints(self, name: str) -> bool:
         found = self._names.get(name)
@@ -69,6 +77,10 @@ class Lines:
     def between(self, first: int, last: int) -> bool:
         position = bisect_left(self._hits, first)
         return position < len(self._hits) and self._hits[position] <= last
+
+    def also(self, lines: Iterable[int]) -> None:
+        """Take these lines for ones that hint at an architecture."""
+        self._hits = sorted({*self._hits, *lines})
 
     def _add(self, patterns: Iterable[re.Pattern[str]]) -> None:
         found = set(self._hits)

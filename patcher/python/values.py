@@ -26,6 +26,18 @@ class Unknown:
     names: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceName(Unknown):
+    """What the driver calls the device: one of ``spelled``, for anything but a search in it."""
+
+    spelled: tuple[str, ...] = ()
+
+    def holds(self, text: str) -> bool | Unknown:
+        """Whether the name has this text; unknown where some names have it and others do not."""
+        answers = {text in name for name in self.spelled}
+        return answers.pop() if len(answers) == 1 else Unknown(self.names)
+
+
 class Raised:
     """Control does not come out of this expression."""
 
@@ -147,7 +159,7 @@ def unknown_of(*values: Value) -> Unknown | None:
     """The union of the unknown ones, None when all are known."""
     found: Unknown | None = None
     for value in values:
-        if type(value) is Unknown:
+        if isinstance(value, Unknown):
             found = value if found is None else Unknown(found.names | value.names)
     return found
 
@@ -186,7 +198,7 @@ def truth_value(value: Value) -> Value:
 
 
 def _truth(value: Value) -> Value:
-    if value is RAISED or type(value) is Unknown:
+    if value is RAISED or isinstance(value, Unknown):
         return value
     if value is None or isinstance(value, bool | int | float | str | bytes | tuple | list
                                    | frozenset | dict):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from patcher.arch import Capability, Target
-from patcher.python.values import DeviceArch, Value, per_target
+from patcher.python.values import DeviceArch, DeviceName, Value, per_target
 
 _DATA = Path(__file__).parent.parent / "data" / "python_gates.json"
 
@@ -26,6 +26,7 @@ class Vocabulary:
     family_calls: frozenset[str]
     number_calls: frozenset[str]
     pdl_calls: frozenset[str]
+    name_calls: frozenset[str]
     true_calls: frozenset[str]
     false_calls: frozenset[str]
     wrappers: frozenset[str]
@@ -40,6 +41,7 @@ class Vocabulary:
     constants: dict[str, Any]
     keywords: dict[str, str]
     parameters: dict[str, str]
+    device_names: dict[str, list[str]]
     not_nvidia: frozenset[Any]
     prefilter: tuple[bytes, ...]
     block_words: tuple[bytes, ...]
@@ -76,7 +78,7 @@ def vocabulary() -> Vocabulary:
         hints=tuple(map(re.compile, raw["hints"])),
         hardware_markers=tuple(_marker(marker) for marker in raw["hardware_markers"]),
         skipped_paths=tuple(raw["skipped_paths"]),
-        constants=raw["constants"], keywords=raw["keywords"],
+        constants=raw["constants"], device_names=raw["device_names"], keywords=raw["keywords"],
         parameters={name: kind for kind, names in raw["parameters"].items() for name in names},
         not_nvidia=frozenset(tuple(n) if isinstance(n, list) else n for n in raw["not_nvidia"]),
         block_words=tuple(w.encode() for w in (*raw["prefilter"], *raw["block_words"])),
@@ -98,6 +100,14 @@ def hints(name: str) -> bool:
 def device_arch() -> Value:
     """The running device, whatever the spelling."""
     return per_target(lambda t: DeviceArch(t.capability.major, t.capability.minor, t.suffix))
+
+
+@cache
+def device_name() -> Value:
+    """The name that the driver gives the running device; unknown where none is listed."""
+    names = vocabulary().device_names
+    decided = frozenset({"get_device_name()"})
+    return per_target(lambda t: DeviceName(decided, tuple(names.get(str(t.capability), ()))))
 
 
 @cache
