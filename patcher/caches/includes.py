@@ -38,6 +38,7 @@ class Includes:
     def __init__(self) -> None:
         self._directives: dict[str, tuple[tuple[bool, str], ...]] = {}
         self._exists: dict[str, bool] = {}
+        self._found: dict[tuple[tuple[str, ...], str], frozenset[str]] = {}
 
     def closure(self, source: str, folders: tuple[str, ...]) -> Closure:
         """Every file that ``source`` may reach over these include folders, itself included.
@@ -53,15 +54,25 @@ class Includes:
             here = stack.pop()
             for quoted, name in self._of(here):
                 complete = complete and name != ""
-                beside = (os.path.dirname(here),) if quoted else ()
-                paths = [os.path.normpath(os.path.join(folder, name))
-                         for folder in (*beside, *folders)] if name else []
-                found = {path for path in paths if self._is_file(path)}
-                if name and not found:
+                if not name:
+                    continue
+                found = self._in(folders, name)
+                if quoted:
+                    found |= self._in((os.path.dirname(here),), name)
+                if not found:
                     missing.add(name)
                 stack += found - seen
                 seen |= found
         return Closure(frozenset(seen), frozenset(missing), complete and not stack)
+
+    def _in(self, folders: tuple[str, ...], name: str) -> frozenset[str]:
+        """Every file of that name."""
+        found = self._found.get((folders, name))
+        if found is None:
+            paths = (os.path.normpath(os.path.join(folder, name)) for folder in folders)
+            found = frozenset(path for path in paths if self._is_file(path))
+            self._found[folders, name] = found
+        return found
 
     def _of(self, path: str) -> tuple[tuple[bool, str], ...]:
         """The directives of a file as (quoted, name); an include by macro has the name ""."""

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-EXHAUSTIVE = 6  # pending entries up to which every part of them is tried
-SAMPLES = 40  # seeded parts tried beyond that, besides none, all, and all but one or only one
+EXHAUSTIVE = 5  # pending entries up to which every part of them is tried
+SAMPLES = 20  # seeded parts tried beyond that, besides none, all, and all but one or only one
 
 Operation = dict[str, Any]
 _write = os.write
@@ -239,6 +239,7 @@ class Cuts:
     log: list[Operation]
     start: Path
     place: Path
+    first: int = 0  # cuts before this call are left to others
     seed: int = 1
     sampled: int = 0
     exhaustive: int = 0
@@ -248,6 +249,8 @@ class Cuts:
         for number in range(len(self.log) + 1):
             if number:
                 disk.take(self.log[number - 1])
+            if number < self.first:
+                continue
             pending = disk.pending
             if len(pending) <= EXHAUSTIVE:
                 self.exhaustive += 1

@@ -27,9 +27,9 @@ def recorded(folder: Path, work: Callable[[], object], log: Path, kill: int = 0)
     """Run in a recorded child; False when it was killed at its n-th change."""
 
     def armed() -> None:
-        if kill:
-            Killer(kill, after=True).arm()
         Recorder(folder, log).arm()
+        if kill:  # around the recorder, which has to note what the victim still did
+            Killer(kill, after=True).arm()
         work()
 
     return in_child(armed)
@@ -47,10 +47,12 @@ class Scene:
         log = tmp_path / "log"
         log.unlink(missing_ok=True)
         self.whole = recorded(self.folder, change, log, kill)
+        killed_at = 0
         if not self.whole:
+            killed_at = len(read_log(log))
             assert recorded(self.folder, lambda: recover(self.package), log)
         self.final, self.final_states = tree_of(self.package), states(self.package)
-        self.cuts = Cuts(read_log(log), self.start, self.folder)
+        self.cuts = Cuts(read_log(log), self.start, self.folder, first=killed_at)
 
     def check(self, number: int, new: Tree) -> bool:
         """Start again on what the cut left: the tree is old or new, and all else agrees."""

@@ -11,9 +11,10 @@ from patcher.gates import Gate
 from patcher.package.model import Package
 from patcher.profiles.base import JitModule, PublicFunction, Resolved
 from patcher.profiles.beside import first, sites
-from patcher.profiles.flashinfer.builds import BuildReader, Machine, Spec
+from patcher.profiles.flashinfer.builds import Machine, Spec
 from patcher.profiles.flashinfer.functions import FunctionIndex
 from patcher.profiles.flashinfer.modules import Build, builds_of
+from patcher.profiles.flashinfer.remembered import read_builds
 from patcher.profiles.flashinfer.targets import resolve_target
 from patcher.profiles.flashinfer.units import translation_units, units_of_cache
 from patcher.toolchain.model import Toolkit
@@ -115,9 +116,8 @@ class FlashInfer:
         home = str(toolkit.path or "")
         key = (id(package.tree), toolkit.release, home)
         if key not in self._readings:
-            reader = BuildReader(package, _machine(package, toolkit))
-            default = reader.default()
-            builds = builds_of(reader.specs(), package.tree)
+            default, specs = read_builds(package, _machine(package, toolkit))
+            builds = builds_of(specs, package.tree)
             self._readings[key] = _Reading(package.tree, tuple(builds), default)
         return self._readings[key]
 
