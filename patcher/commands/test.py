@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,27 +17,34 @@ if TYPE_CHECKING:
 
 
 @click.command("test")
-@click.argument("patchset", metavar="PATCHSET")
+@click.argument("patchsets", metavar="PATCHSET...", nargs=-1, required=True)
 @common("format", "output")
-def command(settings: Settings, patchset: str) -> Exit:
-    """Run the snippets of NAME.test.yaml beside PATCHSET: valid ones must stay as they
-    are, invalid ones must come out as written. Needs no package. Exit 1 when one fails."""
+def command(settings: Settings, patchsets: tuple[str, ...]) -> Exit:
+    """Run the snippets of NAME.test.yaml beside each PATCHSET: valid ones must stay as they
+    are, invalid ones must come out as written. Needs no package. Exit 1 when one fails.
+
+    The file of snippets stands for its patchset, too, as a hook may be given either.
+    """
     from patcher.snippets import run_snippets
 
-    found = run_snippets(patchset)
-    settings.emit(_json(found) if settings.format == "json" else "\n".join(_text(found)))
-    return Exit.CHECK_FAILED if found.failed else Exit.DONE
+    names = dict.fromkeys(re.sub(r"\.test(\.ya?ml)$", r"\1", name) for name in patchsets)
+    found = [run_snippets(name) for name in names]
+    if settings.format == "json":
+        documents = [_document(one) for one in found]
+        whole = documents[0] if len(documents) == 1 else {"version": 1, "patchsets": documents}
+        settings.emit(json.dumps(whole, indent=2, sort_keys=True))
+    else:
+        settings.emit("\n".join(line for one in found for line in _text(one)))
+    return Exit.CHECK_FAILED if any(one.failed for one in found) else Exit.DONE
 
 
-def _json(found: Outcomes) -> str:
-    import json
-
-    return json.dumps({
+def _document(found: Outcomes) -> dict[str, Any]:
+    return {
         "version": 1, "patchset": found.patchset.name, "digest": found.patchset.digest,
         "untested": list(found.untested),
         "results": [{"patch": r.patch, "kind": r.kind, "id": r.id, "verdict": r.verdict.value,
                      "reason": r.reason, "diff": r.diff} for r in found.results],
-    }, indent=2, sort_keys=True)
+    }
 
 
 def _text(found: Outcomes) -> Iterator[str]:

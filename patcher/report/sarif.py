@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,15 +37,16 @@ def render_sarif(report: Report, read: Read, version: str, fixes: Fixes | None =
     """One run. ``fixes`` are as ``whole_changes`` gives them."""
     ranked = sorted(report.findings, key=lambda gate: list(_LEVELS).index(gate.severity))
     kept = ranked[:RESULTS]
+    declared = {**{gate.rule: _unnamed(gate) for gate in kept}, **rules()}
     roots = {package.root for package in report.packages}
     place = _Places(roots.pop() if len(roots) == 1 else None)
     run: dict[str, Any] = {
         "tool": {"driver": {"name": "sm-patch", "semanticVersion": version,
-                            "rules": [_rule(row) for row in rules().values()]}},
+                            "rules": [_rule(row) for row in declared.values()]}},
         "columnKind": "unicodeCodePoints",
         "invocations": [{"executionSuccessful": True,
                          "toolExecutionNotifications": _notices(report, len(ranked) - len(kept))}],
-        "results": _results(kept, place, Excerpts(read), fixes or {}, changes),
+        "results": _results(kept, list(declared), place, Excerpts(read), fixes or {}, changes),
         "properties": {"targets": [target.name for target in report.targets],
                        "packages": [f"{p.name} {p.version or ''}".strip()
                                     for p in report.packages]},
@@ -75,13 +76,13 @@ class _Places:
         return {"physicalLocation": place}
 
 
-def _results(gates: Iterable[Gate], place: _Places, excerpts: Excerpts, fixes: Fixes,
-             changes: Since | None) -> list[dict[str, Any]]:
-    places = {name: number for number, name in enumerate(rules())}
-    prints = fingerprints(gates := list(gates))
+def _results(gates: Sequence[Gate], declared: Sequence[str], place: _Places, excerpts: Excerpts,
+             fixes: Fixes, changes: Since | None) -> list[dict[str, Any]]:
+    places = {name: number for number, name in enumerate(declared)}
+    prints = fingerprints(gates)
     new = {gate.id for gate in changes.new} if changes else set()
     return [{
-        "ruleId": gate.rule, "ruleIndex": places.get(gate.rule, -1),
+        "ruleId": gate.rule, "ruleIndex": places[gate.rule],
         "level": _LEVELS[gate.severity], "message": {"text": _short(_message(gate))},
         "locations": [place.physical(gate.location.path, gate.location.line,
                                      gate.location.end_line if gate.count == 1 else 0)],
@@ -159,6 +160,13 @@ def _rule(row: Mapping[str, str]) -> dict[str, Any]:
         "properties": {"tags": ["gpu-architecture", row["layer"]], "precision": "high",
                        "problem.severity": "warning"},
     }
+
+
+def _unnamed(gate: Gate) -> dict[str, str]:
+    """A rule that the table does not describe yet."""
+    title = f"a gate of the {gate.layer.value} layer"
+    return {"id": gate.rule, "layer": gate.layer.value, "title": title, "means": "the target is left out", "example": gate.condition[:200],
+            "do": "sm-patch why PACKAGE"}
 
 
 def _notices(report: Report, dropped: int) -> list[dict[str, Any]]:
