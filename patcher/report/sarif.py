@@ -164,8 +164,8 @@ def _rule(row: Mapping[str, str]) -> dict[str, Any]:
 
 def _unnamed(gate: Gate) -> dict[str, str]:
     """A rule that the table does not describe yet."""
-    title = f"a gate of the {gate.layer.value} layer"
-    return {"id": gate.rule, "layer": gate.layer.value, "title": title, "means": "the target is left out", "example": gate.condition[:200],
+    return {"id": gate.rule, "layer": gate.layer.value, "example": gate.condition[:200],
+            "title": f"a gate of the {gate.layer.value} layer", "means": "the target is left out",
             "do": "sm-patch why PACKAGE"}
 
 
