@@ -102,6 +102,8 @@ def apply(evaluator: Interpreter, callee: Value, name: str, args: list[Value],
     if isinstance(callee, Method) or (isinstance(callee, Varied)
                                       and isinstance(callee.cells[0], Method)):
         return lift(lambda method, *rest: _method(method, rest), callee, *args)
+    if isinstance(callee, Unknown) and name in vocabulary().capability_calls:
+        return device_arch()  # whoever is asked
     return UNKNOWN
 
 
