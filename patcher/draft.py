@@ -24,6 +24,7 @@ from patcher.package.model import Package
 from patcher.patchset.schema import Count, CudaGuard, Flag, Operation, PythonGate, RelativePath
 from patcher.python.index import parse
 from patcher.scan.model import SHUTTING_RULES, Report
+from patcher.wrong import of_gate
 
 _NOT = {
     Cause.HARDWARE: "the hardware lacks what is behind it",
@@ -83,9 +84,13 @@ def draft(report: Report, package: Package) -> Draft:
     wanted = family(report.targets)
     closed = [gate for gate in report.findings if gate.excludes_target]
     left = [Left(gate, _because(gate)) for gate in closed if gate.cause is not Cause.SOFTWARE]
+    wrong = {id(gate): str(row) for gate in closed if (row := of_gate(gate, wanted))}
+    left += [Left(gate, wrong[id(gate)]) for gate in closed
+             if gate.cause is Cause.SOFTWARE and id(gate) in wrong]
     groups: list[DraftGroup] = []
     modules = {module.name: module for module in report.modules}
-    for name, gates in _by_module(g for g in closed if g.cause is Cause.SOFTWARE).items():
+    software = [g for g in closed if g.cause is Cause.SOFTWARE and id(g) not in wrong]
+    for name, gates in _by_module(software).items():
         own = [gate for gate in closed if name in gate.modules] if name else gates
         blocking = _blocking(own)
         if blocking is not None:

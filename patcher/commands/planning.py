@@ -23,6 +23,7 @@ from patcher.session import Session, reading
 from patcher.state import find_home
 from patcher.toolchain.find import find_toolkit
 from patcher.toolchain.model import Toolkit
+from patcher.wrong import KnownWrong
 
 
 def requests(names: Sequence[str], groups: Sequence[str]) -> list[Request]:
@@ -81,7 +82,7 @@ class Planner:
 
     def plan(self, wanted: Sequence[Request]) -> Plan:
         """The checked plan; raises PackageNotFound when a selected package is not there."""
-        made = plan(wanted, self, (obeys_law, leaves_nothing))
+        made = plan(wanted, self, (KnownWrong(self.notes.append), obeys_law, leaves_nothing))
         return refuse_clashes(made, self)
 
     @property

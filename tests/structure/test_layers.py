@@ -23,7 +23,8 @@ LAYERS = (
     # what was done to it, and what would be done
     (
         *("engine", "state", "journal", "locks", "composition", "processes"),
-        *("plan", "decide", "lawful", "preview", "preflight", "snippets", "wheel", "export"),
+        *("plan", "decide", "lawful", "wrong", "preview", "preflight", "snippets", "wheel"),
+        *("export",),
     ),
     # doing it, and looking at it
     ("apply", "transaction", "session", "status", "effective", "readiness", "affected"),
