@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from patcher.arch import Target
 from patcher.cuda.model import TranslationUnit
-from patcher.errors import PatcherError
+from patcher.errors import PatcherError, ToolFailed
 from patcher.verify.commands import Steps, code_flags, device_steps
 from patcher.verify.compile import (
     Compiled,
@@ -34,7 +34,7 @@ def _outcome(future: Future[Compiled], job: Job) -> Compiled:
     except PatcherError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a farm raises when it loses a job
-        return failure(job, f"lost with its worker: {type(error).__name__}: {error}")
+        return failure(job, f"lost with its worker: {type(error).__name__}")
 
 
 class Farm(Protocol):
@@ -68,16 +68,25 @@ class Bench:
     _total: int = 0
 
     def job(self, unit: TranslationUnit, target: Target, text: Preprocessed, stage: Stage) -> Job:
-        """The job that makes a pass's text into code."""
+        """The job that makes a pass's text into code; done, and failed, where nvcc refuses."""
+        identity = self.tools.compilers.identity
+        try:
+            steps, problem = self._steps_of(unit, target, stage), ""
+        except ToolFailed as error:
+            steps, problem = Steps(("refused", error.what)), error.what
+        job = Job(job_key(text.text, steps, stage, identity), target.name, text.text, steps,
+                  stage, identity)
+        if problem:
+            self._done[job.key] = failure(job, problem)
+        return job
+
+    def _steps_of(self, unit: TranslationUnit, target: Target, stage: Stage) -> Steps:
         flags = code_flags(unit.configuration)
         key = (target, flags, stage)
         if key not in self._steps:
             self._steps[key] = device_steps(self.tools.nvcc, target, flags,
                                             quick=stage is Stage.READ)
-        steps = self._steps[key]
-        identity = self.tools.compilers.identity
-        return Job(job_key(text.text, steps, stage, identity), target.name, text.text, steps,
-                   stage, identity)
+        return self._steps[key]
 
     def compile_all(self, jobs: Iterable[Job]) -> None:
         """Compile what neither this run nor the store knows."""

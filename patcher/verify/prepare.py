@@ -28,14 +28,18 @@ _MISSING = re.compile(r"fatal error: ([^\s:]+): No such file")
 
 @dataclass(frozen=True, slots=True)
 class Preprocessed:
-    """One pass's text, or the first error of the preprocessor."""
+    """One pass's text, or the first error of the preprocessor.
+
+    ``lasting`` is False for a failure of this machine rather than of the code.
+    """
 
     text: bytes
     error: str = ""
+    lasting: bool = True
 
     def same_code(self, other: Preprocessed) -> bool:
         """Equal but for where the lines stand: an edit for one target may move those below it."""
-        return self.error == other.error and (
+        return self.error == other.error and self.lasting and other.lasting and (
             self.text == other.text or _code(self.text) == _code(other.text))
 
 
@@ -95,7 +99,7 @@ class Workshop:
         with scratch() as folder:
             run = run_tool(command, folder, _SECONDS)
         if run.problem or run.code:
-            return Preprocessed(b"", run.problem or self._explain(run))
+            return Preprocessed(b"", run.problem or self._explain(run), not run.problem)
         text = run.output.replace(_quoted(self._root), _ROOT)
         names = {name.decode("utf-8", "surrogateescape") for name in _MARKER.findall(text)}
         mine = {name for name in names if name.startswith(ROOT)}

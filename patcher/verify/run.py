@@ -158,14 +158,15 @@ class _Unit:
         """The verdict for one target."""
         references = self._references(this, passes)
         old = self._side(this.old, this.before.error, references)
-        if this.new is None:
+        broken = this.after.error or self._broken_reference(this, passes)
+        if broken or this.new is None:
             # what is missing may be installed later
             return UnitResult(self.pair.path, this.target.name, Verdict.FAILED,
-                              (Reason(this.after.error),), old, None, lasting=False)
+                              (Reason(broken),), old, None, lasting=False)
         earlier = old.code if old and this.changed else None
         new = self._side(this.new, "", references, earlier)
         assert new is not None
-        if self.goals.full or new.error or _is_in_doubt(new, this.target):
+        if new.lasting and (self.goals.full or new.error or _is_in_doubt(new, this.target)):
             new = self._build(this, new, references, earlier, passes)
         verdict = Verdict.FAILED if new.error else unit_verdict(new.kernels)
         reasons = (Reason(new.error),) if new.error else reasons_of(new.kernels)
@@ -175,6 +176,9 @@ class _Unit:
             verdict = Verdict.UNCHANGED  # no kernel here and on no reference: nothing to prove
         else:
             reasons += doubts(new.code, references, self.shops.after.lines)
+            if not references and self.goals.references:
+                reasons += (Reason("no reference target has code of this unit: it was judged by "
+                                   "itself"),)
             if not this.changed and not self.pair.opened:
                 verdict = Verdict.UNCHANGED
         result = self.bench.result(this.new)
@@ -191,6 +195,17 @@ class _Unit:
                 if compiled.code.kernels:
                     found[target.name] = compiled.code
         return found
+
+    def _broken_reference(self, this: _Pass, passes: Mapping[Target, _Pass]) -> str:
+        """Why a reference is not known that may well have code: without it all would look well."""
+        for target in self.goals.references:
+            if target == this.target:
+                continue
+            text, job = passes[target].after, passes[target].new
+            compiled = self.bench.result(job) if job else None
+            if not text.lasting or (compiled and not compiled.lasting):
+                return f"the reference {target}: {compiled.error if compiled else text.error}"
+        return ""
 
     def _side(self, job: Job | None, error: str, references: Mapping[str, Code],
               earlier: Code | None = None) -> Side | None:
@@ -213,8 +228,11 @@ class _Unit:
             return replace(side, error=compiled.error, lasting=compiled.lasting)
         built = Built(compiled.code)
         if any(built.vanished(kernel) for kernel in side.code.kernels.values()):
-            built = Built(compiled.code, self._built_reference(passes))
-        code = side.code if side.code.kernels else compiled.code
+            built = Built(compiled.code, self._built_references(passes)[1])
+        code = side.code
+        if side.error and not code.kernels:  # like is compared with like
+            code, earlier = compiled.code, None
+            references = self._built_references(passes, this.target)[0]
         kernels = tuple(empty_everywhere(judge_kernels(code, references, built, earlier), code,
                                          references, self.shops.after.lines))
         error = ""
@@ -224,14 +242,17 @@ class _Unit:
                      f"{this.target} has {limit}")
         return Side(code, error, kernels, compiled.resources)
 
-    def _built_reference(self, passes: Mapping[Target, _Pass]) -> Code | None:
-        for target in reversed(self.goals.references):
-            this = passes[target]
-            if this.new is not None:
-                job = self.bench.job(self.pair.after, target, this.after, Stage.BUILD)
-                self.bench.compile_all([job])
-                return self.bench.result(job).code
-        return None
+    def _built_references(self, passes: Mapping[Target, _Pass], but: Target | None = None
+                          ) -> tuple[dict[str, Code], Code | None]:
+        """The references' optimised code, where there is any, and the first of it."""
+        jobs = {target.name: self.bench.job(self.pair.after, target, passes[target].after,
+                                            Stage.BUILD)
+                for target in reversed(self.goals.references)
+                if target != but and passes[target].new is not None}
+        self.bench.compile_all(jobs.values())
+        found = {name: code for name, job in jobs.items()
+                 if (code := self.bench.result(job).code).kernels}
+        return found, next(iter(found.values()), None)
 
     def _advice(self, this: _Pass, references: Mapping[str, Code]) -> tuple[Reason, ...]:
         """For a plain target: whether the same unit is real on its a and f variants."""

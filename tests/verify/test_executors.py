@@ -8,18 +8,19 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 
 import pytest
 
 from patcher.arch import target
 from patcher.errors import ToolFailed, UsageError
+from patcher.verify.bench import Bench, Tools
 from patcher.verify.commands import device_steps
-from patcher.verify.compile import Compilers, Job, Stage, job_key
+from patcher.verify.compile import Compiled, Compilers, Job, Stage, compile_job, job_key
 from patcher.verify.executors import compile_anywhere, open_farm
 from patcher.verify.memory import MemoryGate
-from patcher.verify.store import encode
+from patcher.verify.store import Store, encode
 
 pytestmark = pytest.mark.nvcc
 
@@ -85,6 +86,87 @@ def test_a_lost_worker_is_retried(jobs: list[Job], compilers: Compilers) -> None
         os.kill(victim.process.pid, signal.SIGKILL)
         found = _timeless([future.result(timeout=120) for future in futures])
     assert found == expected
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("effort", ["quick", "full"])
+def test_the_documents_are_the_same_bytes_also_with_a_killed_worker(
+    effort: str, toy: Path, tmp_path: Path
+) -> None:
+    from distributed import LocalCluster
+
+    for number in range(COUNT):
+        (toy / f"toy/csrc/more{number}.cu").write_text(
+            '#include "body.cuh"\n' + SOURCE +
+            f"template __global__ void k<{number + 1}>(int *);\n"
+            f"__global__ void g{number}(int *p) {{ body<{number}>(p); }}\n")
+
+    def start(cache: str, *arguments: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "patcher", "verify", "toy", "--root", toy, "--arch", "sm_120a",
+             "--effort", effort, "--format", "json", "--without-timing", *arguments],
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / cache)},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    here = start("here")
+    expected, _ = here.communicate(timeout=300)
+    assert here.returncode == 1  # the toy is hollow as it is
+    with LocalCluster(  # type: ignore[no-untyped-call]
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        away = start("away", "--executor", "dask", "--scheduler", cluster.scheduler_address)
+        victim = next(iter(cluster.workers.values())).process.pid
+        deadline = time.monotonic() + 120
+        while not _children(victim):  # it compiles
+            assert away.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        os.kill(victim, signal.SIGKILL)
+        found, messages = away.communicate(timeout=300)
+    assert found == expected, messages.decode()
+    assert away.returncode == 1
+
+
+def _children(parent: int) -> list[int]:
+    """The processes that a process has started itself."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(entry.name))
+        except (OSError, ValueError, IndexError):
+            continue
+    return found
+
+
+def test_a_job_that_is_lost_with_its_worker_fails_its_unit(
+    jobs: list[Job], compilers: Compilers, store: Store
+) -> None:
+    """A farm that gives up on one job, as Dask does after its retries."""
+    class KilledWorker(Exception):
+        """What Dask raises after its retries; it cannot always be printed."""
+
+        def __str__(self) -> str:
+            raise AttributeError
+
+    class Losing:
+        def submit(self, job: Job) -> Future[Compiled]:
+            future: Future[Compiled] = Future()
+            if job is jobs[0]:
+                future.set_exception(KilledWorker())
+            else:
+                future.set_result(compile_job(job, compilers))
+            return future
+
+    bench = Bench(Tools(Path("nvcc"), compilers), store, Losing())
+    bench.compile_all(jobs[:2])
+    lost, kept = map(bench.result, jobs[:2])
+    assert lost.error.startswith("lost with its worker: KilledWorker")
+    assert not lost.lasting
+    assert store.compiled(jobs[0].key) is None  # another time it may go well
+    assert not kept.error
+    assert kept.code.kernels
 
 
 def test_a_worker_with_other_compilers_refuses(jobs: list[Job]) -> None:

@@ -177,33 +177,67 @@ def test_a_plain_target_is_told_what_it_needs(toy: Path, environ: dict[str, str]
     assert "needs an a or f target: the same unit is real on sm_120a, sm_120f" in run.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_leaves_nothing_behind(
-    number: signal.Signals, toy: Path, environ: dict[str, str]
-) -> None:
-    # enough instances that cicc works for many seconds
-    many = "".join(f"template __global__ void slow<{n}>(int *);\n" for n in range(4000))
+def _compiling(toy: Path, environ: dict[str, str], instances: int, *before: str
+               ) -> subprocess.Popen[bytes]:
+    """A verification that has come to cicc."""
+    many = "".join(f"template __global__ void slow<{n}>(int *);\n" for n in range(instances))
     (toy / "toy/csrc/other.cu").write_text(
         "template <int N> __global__ void slow(int *p) { for (int i = 0; i < N; i++) "
         f"p[i] = p[i + N] * N + p[i + 1]; }}\n{many}")
     process = subprocess.Popen(
-        [sys.executable, "-m", "patcher", "verify", "toy", "--unit", "other.cu", "--root", toy,
-         "--arch", "sm_120a"], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    scratch = environ["TMPDIR"]
+        [*before, sys.executable, "-m", "patcher", "verify", "toy", "--unit", "other.cu",
+         "--root", toy, "--arch", "sm_120a", "--jobs", "1"],
+        env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
-    while not _users_of(scratch, "cicc"):
+    while not _users_of(environ["TMPDIR"], "bin/cicc"):
         assert process.poll() is None, process.stderr and process.stderr.read()
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM,
+                                    pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
+def test_an_interrupt_leaves_nothing_behind(
+    number: signal.Signals, toy: Path, environ: dict[str, str]
+) -> None:
+    process = _compiling(toy, environ, 4000)  # cicc works for many seconds
     process.send_signal(number)
-    process.communicate(timeout=20)
+    _, messages = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert _users_of(scratch) == []
-    assert os.listdir(scratch) == []
+    assert messages.decode().startswith("sm-patch: interrupted")
+    assert number is signal.SIGINT or number.name in messages.decode()  # who ended it is told
+    assert _users_of(environ["TMPDIR"]) == []
+    assert os.listdir(environ["TMPDIR"]) == []
 
 
-def _users_of(folder: str, name: str = "") -> list[str]:
-    """The command lines of processes that work below a folder."""
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_run_is_not_interrupted_when_its_compiler_is(
+    number: signal.Signals, toy: Path, environ: dict[str, str]
+) -> None:
+    process = _compiling(toy, environ, 400)
+    for pid in _users_of(environ["TMPDIR"], "bin/cicc"):
+        os.kill(pid, number)
+    output, messages = process.communicate(timeout=120)
+    # cicc itself answers these two with an error of its own, after which it is asked once more
+    again = number in (signal.SIGINT, signal.SIGTERM) and process.returncode == 0
+    assert again or process.returncode == 1, messages.decode()
+    assert again or f"cicc was ended by {number.name}" in output.decode()
+
+
+@pytest.mark.slow
+def test_a_run_in_the_background_outlives_its_terminal(
+    toy: Path, environ: dict[str, str]
+) -> None:
+    process = _compiling(toy, environ, 400, "nohup")
+    process.send_signal(signal.SIGHUP)  # ignored by nohup, and so by us
+    _, messages = process.communicate(timeout=120)
+    assert process.returncode == 0, messages.decode()
+
+
+def _users_of(folder: str, name: str = "") -> list[int]:
+    """Processes that work below a folder."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -212,5 +246,5 @@ def _users_of(folder: str, name: str = "") -> list[str]:
         except (OSError, ValueError):
             continue
         if place.startswith(folder) and name in line:
-            found.append(line)
+            found.append(int(entry.name))
     return found
