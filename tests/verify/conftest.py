@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,20 @@ def nvdisasm() -> Path:
             pytest.fail(message, pytrace=False)
         pytest.skip(message)
     return Path(str(found))
+
+
+@pytest.fixture
+def site(unpacked: Callable[[str, str], Path], tmp_path: Path) -> Callable[[str], Path]:
+    """``site("0.6.3")``: that FlashInfer beside the headers it needs; nothing writes into it."""
+
+    def make(version: str) -> Path:
+        place = tmp_path / "site"
+        for folder in (unpacked("flashinfer-python", version),
+                       unpacked("apache-tvm-ffi", "0.1.15.post2")):
+            shutil.copytree(folder, place, dirs_exist_ok=True, symlinks=True)
+        return place
+
+    return make
 
 
 @pytest.fixture

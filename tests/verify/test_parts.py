@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from patcher.cuda.model import Configuration, TranslationUnit
 from patcher.toolchain.find import find_toolkit
 from patcher.tree import ChangedTree, FolderTree
 from patcher.verify.bench import Bench
-from patcher.verify.compile import Compiled
+from patcher.verify.compile import Compiled, Job, Stage, failure
 from patcher.verify.executors import LocalFarm
 from patcher.verify.judge import KernelVerdict, Verdict
 from patcher.verify.kernels import Code, Kernel
@@ -122,6 +122,37 @@ def _compared(before: str, asked: str, toolkit: Path, store: Store,
         bench = Bench(tools, store, LocalFarm(pool, tools.compilers, 1 << 32), 1)
         (result,) = verify_unit(bench, Pair(unit, unit), shops, goals)
     return result.elsewhere.identical, result.elsewhere.different, result.verdict
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize(("lost", "stage", "reason"), [
+    ("sm_100a", Stage.READ, "the reference sm_100a: ended by a test"),
+    ("sm_120a", Stage.READ, "ended by a test"), ("sm_120a", Stage.BUILD, "ended by a test"),
+])
+def test_without_a_lost_job_nothing_is_ok(
+    lost: str, stage: Stage, reason: str, toolkit: Path, store: Store, tmp_path: Path
+) -> None:
+    # the body is empty on 12.x, which only the reference can tell: it is not in this function
+    (tmp_path / "u.cu").write_text(
+        "#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 1200\n#define BODY p[0] = 1;\n#else\n"
+        "#define BODY\n#endif\n__global__ void k(int *p) { BODY }\n")
+    tools = find_tools(find_toolkit(str(toolkit)), ())
+
+    class Losing(LocalFarm):
+        def submit(self, job: Job) -> Future[Compiled]:
+            if (job.target, job.stage) != (lost, stage):
+                return super().submit(job)
+            future: Future[Compiled] = Future()
+            future.set_result(failure(job, "ended by a test"))
+            return future
+
+    shop, unit = Workshop(tmp_path, tools.nvcc), TranslationUnit("u.cu", Configuration("x"))
+    goals = Goals([target("sm_120a")], [target("sm_100a")], (), (), full=True)
+    with ThreadPoolExecutor(1) as pool:
+        bench = Bench(tools, store, Losing(pool, tools.compilers, 1 << 32), 1)
+        (result,) = verify_unit(bench, Pair(unit, unit, opened=True), Shops(shop, shop), goals)
+    assert (result.verdict, result.lasting) == (Verdict.FAILED, False)
+    assert str(result.reasons[0]) == reason
 
 
 def test_kernels_are_counted_by_template() -> None:

@@ -7,17 +7,13 @@ of the kernels' own templates: lamport_style_one_shot_all_reduce_norm_kernel has
 
 from __future__ import annotations
 
-import json
-import os
 import resource
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from tests.verify.real import verify
 
 pytestmark = [pytest.mark.nvcc, pytest.mark.wheels, pytest.mark.slow]
 
@@ -41,25 +37,9 @@ groups:
 
 
 @pytest.fixture(params=["0.6.3", "0.6.6"])
-def root(request: pytest.FixtureRequest, unpacked: Callable[[str, str], Path],
-         tmp_path: Path) -> Path:
-    """FlashInfer beside the headers it needs; nothing here writes into it."""
-    site = tmp_path / "site"
-    for folder in (unpacked("flashinfer-python", request.param),
-                   unpacked("apache-tvm-ffi", "0.1.15.post2")):
-        shutil.copytree(folder, site, dirs_exist_ok=True, symlinks=True)
-    return site
-
-
-def verify(root: Path, *arguments: str, code: int) -> list[dict[str, Any]]:
-    environ = {**os.environ, "XDG_CACHE_HOME": str(root.parent / "cache")}
-    run = subprocess.run(
-        [sys.executable, "-m", "patcher", "verify", *arguments, "--root", root, "--arch",
-         "sm_120a", "--format", "json"],
-        capture_output=True, text=True, check=False, env=environ)
-    assert run.returncode == code, run.stderr
-    rows: list[dict[str, Any]] = json.loads(run.stdout)["units"]
-    return rows
+def root(request: pytest.FixtureRequest, site: Callable[[str], Path]) -> Path:
+    """Both releases."""
+    return site(request.param)
 
 
 def cpu_seconds() -> float:
