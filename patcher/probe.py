@@ -89,6 +89,7 @@ class Assembler:
 
 def find_assembler(path: Path) -> Assembler:
     """Ask a ptxas what it knows; raises ToolFailed when it is none."""
+    path = path.absolute()  # it runs in folders of its own
     shown = _ask([str(path), "--version"])
     version = _VERSION.search(shown)
     if version is None:

@@ -27,11 +27,13 @@ def command(settings: Settings, ptxas: str | None) -> Exit:
     """
     from patcher.arch import target
     from patcher.probe import compare, find_assembler, measure
+    from patcher.verify.execute import interruptible
 
     assembler = find_assembler(Path(ptxas) if ptxas else _from_toolkit(settings))
     wanted = [target(name) for name in settings.arch if name != "auto"]
     chosen = [t for t in assembler.targets if not wanted or t in wanted]
-    measured = measure(assembler, chosen, settings.jobs, _progress)
+    with interruptible():
+        measured = measure(assembler, chosen, settings.jobs, _progress)
     differences = compare(measured, assembler.release)
     if settings.format == "json":
         settings.emit(_json(assembler, measured, differences))

@@ -41,6 +41,18 @@ def nvdisasm() -> Path:
     return Path(str(found))
 
 
+@pytest.fixture(scope="session")
+def curand(nvcc: Path) -> Path:
+    """The folder of curand's headers, which the compiler's own pip packages lack."""
+    places = [Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "include",
+              nvcc.resolve().parent.parent / "include",
+              *map(Path, filter(None, os.environ.get("CPATH", "").split(":")))]
+    for place in places:
+        if (place / "curand_kernel.h").is_file():
+            return place
+    pytest.skip("curand_kernel.h is not here; `pip install nvidia-curand`")
+
+
 @pytest.fixture
 def site(unpacked: Callable[[str, str], Path], tmp_path: Path) -> Callable[[str], Path]:
     """``site("0.6.3")``: that FlashInfer beside the headers it needs; nothing writes into it."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -70,6 +73,32 @@ def test_batches_say_the_same_as_single_runs(assembler: Assembler, tmp_path: Pat
 def test_what_is_no_assembler_is_refused(path: str) -> None:
     with pytest.raises(ToolFailed, match=r"ptxas|cannot run"):
         find_assembler(Path(path))
+
+
+def test_an_assembler_may_be_named_from_here(
+    assembler: Assembler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(assembler.path.parent)
+    assert find_assembler(Path("ptxas")).release == assembler.release
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing_behind(
+    number: signal.Signals, assembler: Assembler, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "patcher", "probe", "--ptxas", assembler.path],
+        env={**os.environ, "TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not os.listdir(tmp_path):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert os.listdir(tmp_path) == []
 
 
 def test_the_verb_prints_and_exits(assembler: Assembler) -> None:
