@@ -53,7 +53,9 @@ def command(settings: Settings, package: str, name: str | None,
 def _summary(proposed: Draft, where: str) -> str:
     groups = len(proposed.groups)
     shipped = {s for g in proposed.groups for p in g.proposals for s in p.shipped}
-    line = f"{groups} group{'' if groups == 1 else 's'} proposed, {len(proposed.left)} gates left"
+    left = len(proposed.left)
+    line = (f"{groups} group{'' if groups == 1 else 's'} proposed, "
+            f"{left} gate{'' if left == 1 else 's'} left")
     if shipped:
         line += f"; shipped already: {', '.join(sorted(shipped))}"
     return f"{line}\nnext: " + (f"sm-patch diff {where}" if groups else "sm-patch patchsets")

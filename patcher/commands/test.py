@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +29,14 @@ def command(settings: Settings, patchsets: tuple[str, ...]) -> Exit:
     from patcher.snippets import run_snippets
 
     names = dict.fromkeys(re.sub(r"\.test(\.ya?ml)$", r"\1", name) for name in patchsets)
-    found = [run_snippets(name) for name in names]
+    found = {name: run_snippets(name) for name in names}
     if settings.format == "json":
-        documents = [_document(one) for one in found]
+        documents = [_document(one) for one in found.values()]
         whole = documents[0] if len(documents) == 1 else {"version": 1, "patchsets": documents}
         settings.emit(json.dumps(whole, indent=2, sort_keys=True))
     else:
-        settings.emit("\n".join(line for one in found for line in _text(one)))
-    return Exit.CHECK_FAILED if any(one.failed for one in found) else Exit.DONE
+        settings.emit("\n".join(line for typed, one in found.items() for line in _text(one, typed)))
+    return Exit.CHECK_FAILED if any(one.failed for one in found.values()) else Exit.DONE
 
 
 def _document(found: Outcomes) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def _document(found: Outcomes) -> dict[str, Any]:
     }
 
 
-def _text(found: Outcomes) -> Iterator[str]:
+def _text(found: Outcomes, typed: str) -> Iterator[str]:
     total, bad = len(found.results), found.failed
     name = found.patchset.name
     if bad:
@@ -60,4 +61,5 @@ def _text(found: Outcomes) -> Iterator[str]:
     for patch in found.untested:
         yield f"no snippet for {patch}"
     source = found.patchset.source
-    yield f"next: correct {source} or its snippets" if bad else f"next: sm-patch diff {name}"
+    yield (f"next: correct {source} or its snippets" if bad
+           else f"next: sm-patch diff {shlex.quote(typed)}")

@@ -17,10 +17,11 @@ import yaml
 
 from tests.conftest import REPOSITORY, WHEELS
 
-PAGES = sorted([*(REPOSITORY / "docs").glob("*.md")])
+PAGES = [*sorted((REPOSITORY / "docs").glob("*.md")), REPOSITORY / "CONTRIBUTING.md"]
 EXCEPTIONS: list[dict[str, Any]] = yaml.safe_load(
     Path(__file__).with_name("commands.yaml").read_text("utf-8"))
-LINE = re.compile(r"^(?:    |\$ |    \$ )(?:RUN )?(sm-patch .*?)(?:\s{2,}#.*)?$")
+LINE = re.compile(r"^(?:    |\$ |    \$ )(?:RUN )?((?:sm-patch|cp) .*?)(?:\s{2,}#.*)?$")
+FILE = re.compile(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 WRITTEN_BY_A_COMMAND = {"tour.md", "benchmarks.md"}  # by `make demo` and `make bench`
 
 
@@ -63,6 +64,7 @@ class Reader:
         shutil.copytree(packages[0], folder / "image" / "site-packages", symlinks=True)
         for wheel in WHEELS.glob("flashinfer_python-0.6.3-*.whl"):
             shutil.copy(wheel, folder)
+        shutil.copytree(REPOSITORY / "corpus" / "mini", folder / "corpus" / "mini")
         (folder / "server.env").write_text(f"HOME={folder}/server\n", "utf-8")
         self._library(folder / "libraries" / "libc10.so")
         self._library(folder / "common_ops.abi3.so")
@@ -129,5 +131,7 @@ def test_the_commands_of_a_page_do_what_they_say(
 ) -> None:
     reader = Reader(tmp_path, [unpacked("flashinfer-python", "0.6.3"), unpacked("sglang", "0.5.9"),
                                unpacked("apache-tvm-ffi", "0.1.15.post2")], server)
+    for name, text in FILE.findall(page.read_text("utf-8")):
+        (reader.folder / name).write_text(text, "utf-8")
     wrong = [message for command in commands(page) if (message := reader.run(command))]
     assert not wrong, "\n".join(wrong)
