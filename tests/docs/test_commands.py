@@ -88,7 +88,7 @@ class Reader:
         environment = {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(self.folder / "home"),
-            "XDG_CACHE_HOME": str(self.folder / "cache"),
+            "XDG_CACHE_HOME": str(self.folder.parent / "cache"),  # what other pages scanned
             **{name: os.environ[name] for name in ("CUDA_HOME",) if name in os.environ},
         }
         done = subprocess.run(command.line.format(pid=self.pid), shell=True, cwd=self.folder,
