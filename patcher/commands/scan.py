@@ -97,7 +97,13 @@ def _render(settings: Settings, found: Scanned, changes: Since | None, everythin
     from patcher.report.text_scan import Style, render_changes, render_text
 
     style = Style(everything, expand)
-    return render_changes(report, changes, style) if changes else render_text(report, style)
+    if changes:
+        return render_changes(report, changes, style)
+    if len(report.packages) > 1 and not expand:
+        from patcher.report.text_stack import render_stack
+
+        return render_stack(report, everything=everything)
+    return render_text(report, style)
 
 
 def _exit(findings: tuple[Gate, ...], fail_on: str | None) -> Exit:

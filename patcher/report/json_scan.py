@@ -6,8 +6,10 @@ import json
 from typing import Any
 
 from patcher.gates import Evidence, Gate, Worlds
+from patcher.report.text_stack import verdicts
 from patcher.scan.combine import Since
 from patcher.scan.model import ModuleReport, OpensAlone, Report
+from patcher.scan.stack import Verdict
 from patcher.scan.together import together
 
 VERSION = 1
@@ -53,6 +55,7 @@ def document(report: Report) -> dict[str, Any]:
              "parts": row.parts, "usable": dict(row.usable), "from_ptx": dict(row.from_ptx)}
             for row in report.libraries
         ],
+        "features": [_feature(verdict) for verdict in verdicts(report)],
         "modules": [_module(module) for module in report.modules],
         "summary": _summary(report),
         "together": [
@@ -63,6 +66,19 @@ def document(report: Report) -> dict[str, Any]:
         "gates": [gate_document(gate) for gate in report.gates],
         "notes": list(report.notes),
         "warnings": list(report.warnings),
+    }
+
+
+def _feature(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "id": verdict.feature.id, "title": verdict.feature.title, "answer": verdict.answer,
+        "capability": verdict.capability, "summary": verdict.summary, "ways": list(verdict.ways),
+        "places": [
+            {"package": s.package, "role": s.role, "default": s.default, "path": s.path,
+             "line": s.line, "name": s.name, "condition": s.condition, "cause": s.cause.value,
+             "state": s.states[verdict.capability], "opened_by": s.opened_by}
+            for s in verdict.sites
+        ],
     }
 
 

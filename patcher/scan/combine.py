@@ -29,6 +29,7 @@ def combine(reports: Sequence[Report]) -> Report:
         file_count=sum(r.file_count for r in reports),
         missing=tuple(m for r in reports for m in r.missing),
         libraries=tuple(row for r in reports for row in r.libraries),
+        sites=tuple(site for r in reports for site in r.sites),
         notes=tuple(n for r in reports for n in r.notes),
         warnings=tuple(w for r in reports for w in r.warnings),
         details={k: v for r in reports for k, v in r.details.items()},

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patcher.arch import Target
-from patcher.gates import Evidence, Gate, Layer, Severity
+from patcher.gates import Cause, Evidence, Gate, Layer, Severity
 
 if TYPE_CHECKING:
     from patcher.cuda.conditions import Conditions
@@ -132,6 +132,29 @@ class LibraryRow:
 
 
 @dataclass(frozen=True, slots=True)
+class FeatureSite:
+    """A place of one package at which a feature of the whole stack is decided.
+
+    ``role`` is kernel, library or gate; ``default`` marks a gate that turns the feature on by
+    itself. ``states`` are open, closed or fallback, by the device's capability. ``opened_by``
+    and ``closed_by`` are shipped groups.
+    """
+
+    feature: str
+    package: str
+    role: str
+    default: bool
+    path: str
+    line: int
+    name: str
+    condition: str
+    states: Mapping[str, str]
+    cause: Cause
+    opened_by: str | None
+    closed_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PackageRow:
     """A scanned package."""
 
@@ -165,6 +188,7 @@ class Report:
     file_count: int = 0
     missing: tuple[MissingRow, ...] = ()
     libraries: tuple[LibraryRow, ...] = ()
+    sites: tuple[FeatureSite, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     details: Mapping[str, tuple[Gate, ...]] = field(default_factory=dict)  # row id -> its gates

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from patcher.cuda.directives import normalise
 from patcher.gates import Evidence, Gate, Layer
 from patcher.patchset.schema import CudaGuard, Flag, Group, Patchset, PythonGate
 from patcher.scan.files import Files
+from patcher.tree import Tree
+
+if TYPE_CHECKING:
+    from patcher.python.index import Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +38,15 @@ class Opener:
 
 
 class Openers:
-    """The operations of all shipped patchsets for one package, by file."""
+    """The operations of all shipped patchsets for one package, by file.
 
-    def __init__(self, patchsets: Iterable[Patchset], package: str) -> None:
+    ``folder`` is the package's own in ``tree``: names in its gates are looked up there.
+    """
+
+    def __init__(self, patchsets: Iterable[Patchset], package: str, tree: Tree | None = None,
+                 folder: str = "") -> None:
+        self._where = (tree, folder)
+        self._index: Index | None = None
         self._by_file: dict[str, list[Opener]] = {}
         self._matched: dict[tuple[PythonGate, str], tuple[int, ...]] = {}
         for patchset in patchsets:
@@ -46,9 +57,38 @@ class Openers:
     def of(self, gate: Gate, files: Files) -> Opener | None:
         """The first group that opens this gate."""
         for opener in self._by_file.get(gate.location.path, ()):
-            if _matches(opener.operation, gate, files, self._matched):
+            if self._matches(opener.operation, gate, files):
                 return opener
         return None
+
+    def _matches(self, operation: PythonGate | CudaGuard | Flag, gate: Gate, files: Files) -> bool:
+        if isinstance(operation, CudaGuard):
+            return gate.layer is Layer.PREPROCESSOR and normalise(gate.condition) == normalise(
+                operation.condition
+            )
+        if isinstance(operation, Flag):
+            same = operation.flag.split("=")[0] == gate.condition.split("=")[0]
+            return gate.layer is Layer.BUILD and same and operation.within == gate.within
+        if gate.layer is not Layer.PYTHON:
+            return False
+        lines = self._lines(operation, gate.location.path, files)
+        return any(gate.location.line <= line <= gate.location.end_line for line in lines)
+
+    def _lines(self, operation: PythonGate, path: str, files: Files) -> tuple[int, ...]:
+        """The lines of the gates that an operation's anchor names in a file."""
+        from patcher.python.index import Index
+        from patcher.python.match import match_gates
+        from patcher.python.model import GateSpec
+
+        lines = self._matched.get((operation, path))
+        if lines is None:
+            tree, folder = self._where
+            self._index = self._index or (Index(tree, folder) if tree is not None else None)
+            spec = GateSpec(operation.gate, operation.within, operation.open, operation.close,
+                            operation.count)
+            found = match_gates(files.get(path).data, path, spec, self._index)
+            lines = self._matched[operation, path] = tuple(match.line for match in found)
+        return lines
 
 
 def _operations(patchset: Patchset, group: Group, package: str) -> Iterator[Opener]:
@@ -59,30 +99,6 @@ def _operations(patchset: Patchset, group: Group, package: str) -> Iterator[Open
             operation, PythonGate | CudaGuard | Flag
         ):
             yield Opener(patchset.name, group, operation)
-
-
-def _matches(operation: PythonGate | CudaGuard | Flag, gate: Gate, files: Files,
-             matched: dict[tuple[PythonGate, str], tuple[int, ...]]) -> bool:
-    if isinstance(operation, CudaGuard):
-        return gate.layer is Layer.PREPROCESSOR and normalise(gate.condition) == normalise(
-            operation.condition
-        )
-    if isinstance(operation, Flag):
-        same = operation.flag.split("=")[0] == gate.condition.split("=")[0]
-        return gate.layer is Layer.BUILD and same and operation.within == gate.within
-    if gate.layer is not Layer.PYTHON:
-        return False
-    from patcher.python.match import match_gates
-    from patcher.python.model import GateSpec
-
-    path = gate.location.path
-    lines = matched.get((operation, path))
-    if lines is None:
-        spec = GateSpec(operation.gate, operation.within, operation.open, operation.close,
-                        operation.count)
-        found = match_gates(files.get(path).data, path, spec, None)
-        lines = matched[operation, path] = tuple(match.line for match in found)
-    return any(gate.location.line <= line <= gate.location.end_line for line in lines)
 
 
 def shipped_for(package: str) -> list[Patchset]:

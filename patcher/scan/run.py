@@ -29,6 +29,7 @@ from patcher.scan.layers import build_layer, host_layer, python_layer
 from patcher.scan.libraries import gates_of, libraries, row_of
 from patcher.scan.model import (
     ConfigurationRow,
+    FeatureSite,
     LibraryRow,
     MissingRow,
     Options,
@@ -39,6 +40,7 @@ from patcher.scan.model import (
 from patcher.scan.opened import Openers, shipped_for
 from patcher.scan.prebuilt import binary_layer
 from patcher.scan.preprocessor import Judge, merge
+from patcher.scan.stack import Material, sites_of
 from patcher.scan.users import with_users
 from patcher.scan.walks import Facts, judged, walk_all
 from patcher.toolchain.model import Toolkit
@@ -81,10 +83,12 @@ class _Scan:
         macros = ToolkitMacros(toolkit.version, toolkit.platform, toolkit.host.macros or None)
         self.walker = Walker(self.tree, toolkit=macros, store=store, reports=False,
                              conditions=options.conditions)
-        self.openers = Openers(shipped_for(package.name), package.name)
+        self.openers = Openers(shipped_for(package.name), package.name, package.tree,
+                               package.import_name)
         self.units_of: dict[str, int] = {}  # gate id -> units
         self.details: dict[str, tuple[Gate, ...]] = {}
         self.libraries: tuple[LibraryRow, ...] = ()
+        self.python: list[Gate] = []  # every Python gate, open ones too
 
     def report(self) -> Report:
         units = self._units()
@@ -146,6 +150,7 @@ class _Scan:
         found = find_gates(self.package.tree, self.package.import_name)
         if self.package.source_tree:  # the scripts that write kernels decide, too
             found += find_gates(self.package.tree, "csrc")
+        self.python = found
         return python_layer(found, self.targets, self.references)
 
     def _built(self) -> list[Gate]:
@@ -277,10 +282,22 @@ class _Scan:
             file_count=facts.file_count,
             missing=tuple(MissingRow(m.include, m.source, m.line) for m in sorted(facts.missing)),
             libraries=self.libraries,
+            sites=self._sites(gates),
             notes=tuple(self._notes(facts)),
             warnings=tuple(sorted(facts.warnings)),
             details=self.details,
         )
+
+    def _sites(self, gates: Iterable[Gate]) -> tuple[FeatureSite, ...]:
+        """Where this package decides a feature of the whole stack."""
+        return sites_of(Material(
+            self.package.name, self.targets, self.given, self.python, {g.id: g for g in gates},
+            self.modules, self.libraries, lambda path: self.files.get(path).data, self._closer))
+
+    def _closer(self, gate: Gate) -> str | None:
+        opener = self.openers.of(gate, self.files)
+        closes = opener is not None and getattr(opener.operation, "close", None)
+        return opener.name if opener is not None and closes else None
 
     def _notes(self, facts: Facts) -> Iterable[str]:
         yield from (f"{self.package.name}: {said}" for said in self.profile.about(self.package))
