@@ -29,10 +29,10 @@ def command(settings: Settings, ptxas: str | None) -> Exit:
     from patcher.probe import compare, find_assembler, measure
     from patcher.verify.execute import interruptible
 
-    assembler = find_assembler(Path(ptxas) if ptxas else _from_toolkit(settings))
     wanted = [target(name) for name in settings.arch if name != "auto"]
-    chosen = [t for t in assembler.targets if not wanted or t in wanted]
     with interruptible():
+        assembler = find_assembler(Path(ptxas) if ptxas else _from_toolkit(settings))
+        chosen = [t for t in assembler.targets if not wanted or t in wanted]
         measured = measure(assembler, chosen, settings.jobs, _progress)
     differences = compare(measured, assembler.release)
     if settings.format == "json":
