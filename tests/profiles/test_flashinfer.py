@@ -167,6 +167,27 @@ def test_moe_units_include_the_launchers_that_are_generated(
             assert wheel.tree.read(f"flashinfer/data/csrc/nv_internal/{path}")
 
 
+@pytest.mark.parametrize("version", [
+    "0.6.3", *(pytest.param(v, marks=pytest.mark.slow) for v in ("0.6.7", "0.7.4"))])
+def test_the_sm120_moe_unit_has_an_instance_that_its_launcher_can_make(
+        version: str, unpacked: Unpacked) -> None:
+    """As many arguments as the macro of that release has parameters, in the generator's order."""
+    found = package(unpacked, version)
+    (unit,) = (t for m in profile_for(found).modules(found, toolkit()) if m.name == "fused_moe_120"
+               for t in m.templates if "grouped_sm120" in t.path)
+    macro = "INSTANTIATE_TMA_WARP_SPECIALIZED_MOE_GEMM"
+    used = re.search(rf"{macro}\((.*?)\);", unit.content.decode(), re.S)
+    (path,) = re.findall(r'#include "([^"]+)"', unit.content.decode())
+    launcher = found.tree.read(f"flashinfer/data/csrc/nv_internal/{path}").decode()
+    made = re.search(rf"#define {macro}\((.*?)\)", launcher, re.S)
+    assert used
+    assert made
+    parameters = [word.strip() for word in made[1].replace("\\", "").split(",")]
+    arguments = dict(zip(parameters, [w.strip() for w in used[1].split(",")], strict=True))
+    assert arguments["ArchTag_"] == "Sm120"
+    assert f"using {arguments['DataType_']} =" in launcher
+
+
 def test_generated_headers_are_in_the_units_tree(wheel: Package,
                                                  modules: dict[str, JitModule]) -> None:
     tree = profile_for(wheel).tree(wheel, toolkit())

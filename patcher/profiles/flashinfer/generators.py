@@ -18,6 +18,17 @@ from patcher.profiles.partial.values import Call, Function, show
 
 _ENABLED = re.compile(r"generate_sm(\d+)_operations$")
 _FLASH = "#include <fused_multihead_flash_attention_kernel"
+# One of the instances that the generator writes: with it the unit has a kernel to be judged.
+_INSTANCES = {("Grouped", 120): """
+namespace tensorrt_llm {
+namespace kernels {
+namespace cutlass_kernels_oss {
+INSTANTIATE_TMA_WARP_SPECIALIZED_MOE_GEMM(Sm120, SafeFP4, SafeFP4, half, void, EpilogueOpDefault,
+                                          NONE, 128, 128, 128, 1, 1, 1, false, false, false, false);
+}
+}
+}
+"""}
 _HAS_ARCH = re.compile(r"has_arch\((\d+)\)")
 
 
@@ -35,6 +46,7 @@ def instantiations(interpreter: Interpreter, call: Call) -> list[Generated]:
         stem = f"cutlass_kernel_file_{kind.lower()}_sm{arch}{'_Mixed' if mixed else ''}"
         path = f"{folder}/{kind.lower()}/{arch}/{stem}.generated.cu"
         content = "".join(f'#include "{file}"\n' for file in files)
+        content += _INSTANCES.get((kind, arch), "") if files and not mixed else ""
         found[path] = Generated(path, content, generator.module.path)
     return list(found.values())
 
