@@ -23,7 +23,11 @@ _LONGEST = 400  # lines of a body
 _SHOWN = 3
 _NOISE = re.compile(
     r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\]|\\.)*\"|\b(?:static_assert|assert|printf)\b.*")
-_SYNC = re.compile(r"\basm\b|cudaGridDependencySynchronize|cudaTriggerProgrammatic|__sync\w*\(")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/")
+_SYNC = re.compile(
+    r"cudaGridDependencySynchronize|cudaTriggerProgrammatic"
+    r"|\basm\b.{0,400}?\"[^\"]*?\b(?:griddepcontrol|barrier|bar|mbarrier|fence|membar|atom|red)\.",
+    re.S)
 _STATEMENT = re.compile(r"[\w)\]]\s*;")
 
 
@@ -40,7 +44,8 @@ def empty_everywhere(verdicts: Sequence[KernelVerdict], target: Code,
         places = [(kernel.name, kernel.where)]
         places += [(target.names[d], target.places.get(d, "")) for d in sorted(kernel.empty)]
         for name, place in places:
-            if any(map(_STATEMENT.search, conditional_lines(name, place, source))):
+            if any(_STATEMENT.search(_NOISE.sub("", line))
+                   for line in conditional_lines(name, place, source)):
                 return replace(verdict, verdict=Verdict.HOLLOW, where=place, reason=_EMPTY)
         return verdict
 
@@ -56,7 +61,7 @@ def doubts(target: Code, references: Mapping[str, Code], source: Source) -> tupl
     found = [(place, target.names[digest]) for place in places
              for digest in sorted(idle) if target.places.get(digest) == place]
     hidden = {place: name for place, name in found
-              if any(map(_SYNC.search, conditional_lines(name, place, source)))}
+              if _SYNC.search("\n".join(conditional_lines(name, place, source)))}
     if not hidden:
         return ()
     shown = ", ".join(f"{name} ({place})" for place, name in list(hidden.items())[:_SHOWN])
@@ -66,7 +71,8 @@ def doubts(target: Code, references: Mapping[str, Code], source: Source) -> tupl
 
 
 def conditional_lines(name: str, place: str, source: Source) -> Iterator[str]:
-    """The lines of a function's body that stand between an ``#if`` and its ``#endif``.
+    """The lines of a function's body that stand between an ``#if`` and its ``#endif``, without
+    comments.
 
     ``name`` is mangled, ``place`` the ``path:line`` of its head, as the compiler gives it.
     Nothing for a head that does not hold the name: a macro made that function.
@@ -86,7 +92,7 @@ def conditional_lines(name: str, place: str, source: Source) -> Iterator[str]:
                 return
         depth += plain.count("{")
         if depth and outer:
-            yield plain
+            yield _COMMENT.sub("", line)
         depth -= plain.count("}")
         if depth <= 0 and "}" in plain:
             return

@@ -21,6 +21,8 @@ _ROUNDS = 8  # of constants that are returned by way of others
 _ENDS = ("bra", "brx", "ret", "exit")
 _DEFINES_NOTHING = ("st", "red", "bra", "brx", "ret", "exit", "call", "bar", "membar", "fence",
                     "trap")
+_EVALUATED = ("mov.", "cvt.", "setp.", "selp.", "and.pred", "or.pred", "xor.pred", "not.pred",
+              "ld.param.")
 _COMPARE: Mapping[str, Callable[[int, int], bool]] = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
     "gt": operator.gt, "ge": operator.ge, "lo": operator.lt, "ls": operator.le,
@@ -148,17 +150,20 @@ def _constants(blocks: Sequence[Block], returns: Mapping[str, int]) -> dict[str,
                 target = s.operands.partition("}" if s.operands.startswith("{") else ",")[0]
                 for name in target.strip("{").replace("|", ",").split(","):
                     definitions.setdefault(name.strip(), []).append((s, callee))
+    todo = {name: found for name, found in definitions.items()
+            if all(s.opcode.startswith(_EVALUATED) for s, _ in found)}
     known: dict[str, int] = {}
-    todo = definitions
-    while True:
-        values = {name: {_evaluate(s, called, known, returns) for s, called in found}
-                  for name, found in todo.items()}
-        new = {name: value for name, some in values.items()
-               if len(some) == 1 and (value := next(iter(some))) is not None}
-        if not new:
-            return known
-        known |= new
-        todo = {name: found for name, found in todo.items() if name not in known}
+    new = True
+    while new:
+        new = False
+        for name, found in list(todo.items()):  # mostly in order, so that one round finds most
+            values = {_evaluate(s, called, known, returns) for s, called in found}
+            value = values.pop() if len(values) == 1 else None
+            if value is not None:
+                known[name] = value
+                new = True
+                del todo[name]
+    return known
 
 
 def _evaluate(s: Statement, callee: str, known: Mapping[str, int],

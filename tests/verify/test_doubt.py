@@ -37,7 +37,8 @@ def lines(name: str, number: int, text: str = BARRIER) -> list[str]:
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_body_is_searched_to_its_end(number: int) -> None:
-    assert lines("_Z8wait_fori", number) == ["asm volatile( ::: );", ""]
+    assert lines("_Z8wait_fori", number) == [
+        'asm volatile("griddepcontrol.wait;" ::: "memory");', ""]
 
 
 def test_a_head_without_the_name_is_not_searched() -> None:
@@ -77,6 +78,26 @@ def test_a_barrier_that_is_empty_everywhere_is_told(toy: Path) -> None:
     (reason,) = row["reasons"]
     assert reason.startswith("not known whether on purpose: empty here and on every reference")
     assert "_Z8wait_fori (toy/csrc/other.cu:" in reason
+
+
+@pytest.mark.nvcc
+def test_what_only_reads_or_logs_is_no_doubt(toy: Path) -> None:
+    row = verify(toy, """
+        __device__ int rank() {
+        #if __CUDA_ARCH__ >= 800
+          int n; asm volatile("mov.u32 %0, %%laneid;" : "=r"(n)); return n;
+        #else
+          return 0;
+        #endif
+        }
+        __device__ void log_barrier(int n) {
+        #if defined(LOGGING)
+          printf("bar.sync of barrier %d", n);
+        #endif
+        }
+        __global__ void k(int *p) { log_barrier(1); p[0] = rank(); }
+        """, 0)
+    assert (row["verdict"], row["reasons"]) == ("ok", [])
 
 
 @pytest.mark.nvcc
