@@ -35,6 +35,10 @@ def _by_build(row: Known | None) -> Profile:
         from patcher.profiles.native import CMakeBuild
 
         return CMakeBuild(row)
+    if row is not None and row.build == "setup":
+        from patcher.profiles.native import SetupBuild
+
+        return SetupBuild(row)
     if row is not None and row.build == "sglang-jit":
         from patcher.profiles.sglang import SGLang
 

@@ -11,7 +11,7 @@ import pytest
 
 from patcher.arch import Capability, target
 from patcher.cuda.model import TranslationUnit
-from patcher.gates import Layer
+from patcher.gates import Gate, Layer
 from patcher.package import Environment, find_package
 from patcher.package.model import Package
 from patcher.profiles import profile_for
@@ -39,11 +39,17 @@ def _mini(tmp_path: Path) -> tuple[CMakeBuild, Package]:
     return CMakeBuild(Known("mini", ("mini",), "cmake", (), "")), _package(folder)
 
 
+def _lists(profile: CMakeBuild, package: Package, version: str) -> dict[str, Gate]:
+    """The gates of lists of architectures, by module."""
+    return {gate.modules[0]: gate for gate in profile.build_gates(package, cuda(version))
+            if gate.modules}
+
+
 def test_each_list_of_architectures_is_a_gate_with_its_place(tmp_path: Path) -> None:
     """Reasoned from the mini project's CMakeLists.txt and its archs_met."""
     profile, package = _mini(tmp_path)
     lines = (MINI / "CMakeLists.txt").read_text().splitlines()
-    gates = {gate.modules[0]: gate for gate in profile.build_gates(package, cuda("13.0"))}
+    gates = _lists(profile, package, "13.0")
     new, old = gates["_C/SM120_SRC"], gates["_C/SM90_SRC"]
     assert new.condition == 'archs_met(SCALED_ARCHS "12.0f" "${CUDA_ARCHS}")'
     assert lines[new.location.line - 1].strip() == new.condition
@@ -51,7 +57,7 @@ def test_each_list_of_architectures_is_a_gate_with_its_place(tmp_path: Path) -> 
     assert old.worlds.open.capabilities == [Capability(9, 0)]
     assert new.units == ("csrc/sm120/blockwise.cu", "csrc/sm120/fp8.cu")
     # the list for CUDA 12.8 says 12.0a, and that code runs on 12.0 alone
-    before = {gate.modules[0]: gate for gate in profile.build_gates(package, cuda("12.8"))}
+    before = _lists(profile, package, "12.8")
     assert before["_C/SM120_SRC"].worlds.open.capabilities == [Capability(12, 0)]
 
 
@@ -102,7 +108,7 @@ def test_vllm_builds_for_12_what_its_released_wheel_holds(
     package = _package(source_tree("vllm", "0.33.0"))
     profile = profile_for(package)
     assert isinstance(profile, CMakeBuild)
-    gates = {gate.modules[0]: gate for gate in profile.build_gates(package, cuda("13.0"))}
+    gates = _lists(profile, package, "13.0")
     asked = target("sm_120a")
     for name, served in (("_C_stable_libtorch/SCALED_MM_SM120_SRCS", True),
                          ("_C_stable_libtorch/SCALED_MM_SM100_SRCS", False),
@@ -141,3 +147,24 @@ def test_a_library_with_fixed_architectures_leaves_out_the_rest(tmp_path: Path) 
     spark = replace(cuda("13.0"), platform="aarch64")
     (gate,) = profile.build_gates(_package(tmp_path), spark)
     assert Capability(12, 1) in gate.worlds.open.capabilities
+
+
+def test_a_macro_that_is_set_although_its_unit_is_not_built_is_a_gate(tmp_path: Path) -> None:
+    """The mini project sets ENABLE_MLA for 10.x and 12.x and builds mla.cu for 10.x alone; on 12.x
+    entry.cu calls a mla() that no object defines. scaled() is called under either of two macros,
+    which says nothing about one of them."""
+    profile, package = _mini(tmp_path)
+    (gate,) = (g for g in profile.build_gates(package, cuda("13.0"))
+               if g.rule == "MACRO-WITHOUT-UNIT")
+    assert (gate.location.path, gate.condition, gate.names) == (
+        "csrc/entry.cu", "ENABLE_MLA", ("mla",))
+    assert gate.worlds.closed.capabilities == [Capability(12, 0), Capability(12, 1)]
+    assert "csrc/mla.cu" in gate.evidence[0].text
+
+
+def test_a_macro_that_nothing_sets_is_said(tmp_path: Path) -> None:
+    profile, package = _mini(tmp_path)
+    profile.build_gates(package, cuda("13.0"))
+    (said,) = (s for s in profile.about(package) if s.startswith("tested in its sources"))
+    assert "ENABLE_NEVER_SET (csrc/entry.cu:7)" in said
+    assert "ENABLE_MLA" not in said

@@ -17,6 +17,7 @@ from patcher.profiles.base import JitModule
 from patcher.profiles.flags import Flags, read_flags
 from patcher.profiles.generic import Generic, guessed_units
 from patcher.profiles.known import Known, data
+from patcher.profiles.native.macros import Tested, tested, without_unit
 from patcher.profiles.native.sources import (
     Group,
     Rule,
@@ -28,10 +29,11 @@ from patcher.profiles.native.sources import (
 )
 from patcher.profiles.search import SearchPath
 from patcher.toolchain.model import Toolkit
-from patcher.tree import Tree, exists
+from patcher.tree import Tree, exists, walk
 
 _SOURCES = re.compile(r"(?:SRCS|SOURCES)\s+\"?\$\{(\w+)")
 
+_READ = (".cu", ".cuh", ".h", ".hpp", ".cc", ".cpp", ".inl")
 _PLAIN = frozenset({"SRCS", "SRC", "SOURCES"})  # names that say nothing
 
 
@@ -44,6 +46,7 @@ class Reading:
     sources: tuple[Source, ...]
     standard: str
     macros: Mapping[Capability, frozenset[str]]
+    unbacked: tuple[Gate, ...]
     notes: tuple[str, ...]
 
 
@@ -83,8 +86,10 @@ class CMakeBuild(Generic):
     def build_gates(self, package: Package, toolkit: Toolkit) -> list[Gate]:
         """The lists of architectures that leave some device out."""
         reading = self._read(package, toolkit)
-        found = (group.gate() for group in reading.groups) if reading else ()
-        return [gate for gate in found if gate is not None]
+        if reading is None:
+            return []
+        found = (group.gate() for group in reading.groups)
+        return [*(gate for gate in found if gate is not None), *reading.unbacked]
 
     def about(self, package: Package) -> tuple[str, ...]:
         """What the project says of itself, where one is here."""
@@ -141,10 +146,17 @@ def read(tree: Tree, folder: str, toolkit: Toolkit) -> Reading | None:
         source.distributed = codes
     macros = {capability: _macros(project) for capability, project in single.items()}
     groups = grouped(sources.values())
+    own = list(walk(tree, f"{folder}/csrc".lstrip("/"), _READ))
+    known = frozenset(own)
+    served = {s.path: s.served for s in sources.values() if s.path in known}
+    named, defined = tested(tree, own)
+    defined |= {name for project in (fat, *single.values()) for name in project.flags}
     return Reading(tree, tuple(groups),
                    tuple(s for s in sources.values() if not s.path.startswith("@")),
                    fat.variables.get("CMAKE_CUDA_STANDARD", "17"), macros,
-                   (*_notes(fat, sources.values()), *_shadowed(groups)))
+                   tuple(without_unit(tree, own, macros, served)),
+                   (*_notes(fat, sources.values()), *_shadowed(groups),
+                    *_never_set(t for t in named if t.name not in defined)))
 
 
 def _compiled(project: Project, sources: dict[tuple[str, str], Source], *, flags: bool = False,
@@ -221,6 +233,13 @@ def _notes(project: Project, sources: Iterable[Source]) -> Iterable[str]:
     if own:
         yield f"{len(own)} conditions of its CMake files depend on the machine: " + "; ".join(
             f"{u.path}:{u.line}" for u in project.undecided[:3])
+
+
+def _never_set(macros: Iterable[Tested]) -> Iterable[str]:
+    places = [f"{macro.name} ({macro.path}:{macro.line})" for macro in macros]
+    if places:
+        yield ("tested in its sources, but set by no CUDA build for any device: "
+               + ", ".join(places[:6]) + (", ..." if places[6:] else ""))
 
 
 def _shadowed(groups: Iterable[Group]) -> Iterable[str]:

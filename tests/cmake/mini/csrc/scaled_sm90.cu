@@ -1,1 +1,2 @@
-// nothing
+void scaled() {
+}

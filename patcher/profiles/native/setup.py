@@ -1,0 +1,167 @@
+"""A package that a setup.py builds: its CUDA extensions, without running it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from patcher.cmake.project import gencodes
+from patcher.cuda.model import TranslationUnit
+from patcher.gates import Gate
+from patcher.package.model import Package
+from patcher.profiles.base import JitModule
+from patcher.profiles.flags import read_flags
+from patcher.profiles.generic import Generic, guessed_units
+from patcher.profiles.known import Known
+from patcher.profiles.native.sources import (
+    Group,
+    Rule,
+    Source,
+    asked_capabilities,
+    grouped,
+    module_of,
+)
+from patcher.profiles.partial import HOLE, Interpreter, Unknown
+from patcher.profiles.partial.values import Call, Function, Value, show
+from patcher.profiles.search import SearchPath
+from patcher.toolchain.model import Toolkit
+from patcher.tree import Tree, exists
+
+_FILE = "setup.py"
+_CALLS = ("CUDAExtension", "extension")  # the second is what a variable is often called
+_BUDGET = 400_000
+_MAX_BYTES = 1 << 20
+_VENDORED = re.compile(r"(?:^|/)(?:cutlass|composable_kernel|third_party|examples?|tests?)/")
+_GIVEN = {  # decisions that only another platform would take
+    "torch.utils.cpp_extension.IS_HIP_EXTENSION": False, "sys.platform == 'win32'": False,
+    "torch.version.hip": False, "setup.__name__ == '__main__'": True,
+}
+
+
+@dataclass(frozen=True)
+class _Reading:
+    tree: Tree
+    sources: tuple[Source, ...]
+    groups: tuple[Group, ...]
+
+
+class SetupBuild(Generic):
+    """Source trees whose setup.py names its sources; the rest is as ``Generic`` has it."""
+
+    name = "setup"
+
+    def __init__(self, known: Known | None = None) -> None:
+        super().__init__(known)
+        self._readings: dict[tuple[int, str], _Reading] = {}
+
+    def translation_units(self, package: Package, toolkit: Toolkit) -> list[TranslationUnit]:
+        """The extensions' sources, then every other ``.cu`` with guessed folders."""
+        reading = self._read(package, toolkit)
+        search, modules = SearchPath(toolkit), module_of(reading.groups)
+        units = [TranslationUnit(
+            source.path, search.configuration(source.library, source.flags, guessed=False),
+            modules.get(source.path, ())) for source in reading.sources]
+        claimed = {source.path for source in reading.sources}
+        rest = guessed_units(package, toolkit, claimed)
+        if units:  # then what other people's trees bring along is known not to be built
+            rest = [unit for unit in rest if not _VENDORED.search(unit.path)]
+        return [*units, *rest]
+
+    def modules(self, package: Package, toolkit: Toolkit) -> list[JitModule]:
+        """One for each extension."""
+        return [group.module() for group in self._read(package, toolkit).groups]
+
+    def build_gates(self, package: Package, toolkit: Toolkit) -> list[Gate]:
+        """The lists of codes that leave some device out."""
+        found = (group.gate() for group in self._read(package, toolkit).groups)
+        return [gate for gate in found if gate is not None]
+
+    def about(self, package: Package) -> tuple[str, ...]:
+        """That units are guessed, unless its setup.py could be read."""
+        if any(r.tree is package.tree and r.sources for r in self._readings.values()):
+            said = ("its extensions are read from setup.py; what other projects' folders in it "
+                    "hold is not built and not scanned by itself")
+            return (said,)
+        return super().about(package)
+
+    def _read(self, package: Package, toolkit: Toolkit) -> _Reading:
+        key = (id(package.tree), toolkit.version)
+        if key not in self._readings:
+            sources: list[Source] = []
+            if package.source_tree and exists(package.tree, _FILE):
+                sources = _sources(package.tree, toolkit)
+            self._readings[key] = _Reading(package.tree, tuple(sources), tuple(grouped(sources)))
+        return self._readings[key]
+
+
+def _sources(tree: Tree, toolkit: Toolkit) -> list[Source]:
+    """The CUDA sources of every extension that setup.py makes with this toolkit."""
+    text = tree.read(_FILE)
+    found: list[Source] = []
+    for call in _extensions(tree, text, toolkit):
+        name = show(call.argument(0, "name"))
+        options = _options(call.keywords.get("extra_compile_args"))
+        flags = read_flags(options)
+        flags.include += [f for f in _texts(call.keywords.get("include_dirs")) if "/" in f]
+        codes = tuple(dict.fromkeys(gencodes(options)))
+        rule = _rule(text, codes, call)
+        for path in _texts(call.keywords.get("sources")):
+            if path.endswith(".cu") and exists(tree, path):
+                found.append(Source(path, name, rule, replace(flags), dict.fromkeys(
+                    asked_capabilities(), codes), codes))
+    return found
+
+
+def _extensions(tree: Tree, text: bytes, toolkit: Toolkit) -> list[Call]:
+    calls: list[Call] = []
+
+    def record(call: Call) -> Value:
+        calls.append(call)
+        return Unknown("extension")
+
+    interpreter = Interpreter(tree, budget=_BUDGET, overrides={"os.environ": {}}, intercepts={
+        **dict.fromkeys(_CALLS, record),
+        "get_cuda_bare_metal_version": lambda call: ("", toolkit.release),
+        "parse": _version, "Version": _version})
+    module = interpreter.module(_FILE.removesuffix(".py"))
+    try:
+        body = ast.parse(text).body if len(text) <= _MAX_BYTES else []
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        body = []
+    if module is None or not body:
+        return []
+    script = ast.parse("def script(): pass").body[0]
+    assert isinstance(script, ast.FunctionDef)
+    script.body = body
+    interpreter.run(Function(module, script), _GIVEN)
+    return calls
+
+
+def _version(call: Call) -> Value:
+    text = call.args[0] if call.args else None
+    if not isinstance(text, str) or HOLE in text:
+        return text
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+def _options(value: Value) -> list[str]:
+    """nvcc's part of ``extra_compile_args``."""
+    return _texts(value.get("nvcc")) if isinstance(value, dict) else _texts(value)
+
+
+def _texts(value: Value) -> list[str]:
+    texts = [show(item) for item in value] if isinstance(value, list | tuple) else []
+    return [text for text in texts if HOLE not in text]
+
+
+def _rule(text: bytes, codes: Iterable[str], call: Call) -> Rule | None:
+    """Where the newest code is named; where the extension is made when none is."""
+    named = [code for code in codes if code.startswith("sm_")]
+    lines = text.splitlines()
+    for code in reversed(named):
+        for number, line in enumerate(lines, 1):
+            if f"code={code}".encode() in line:
+                return Rule(_FILE, number, f"-gencode for {' '.join(named)}")
+    return Rule(_FILE, call.node.lineno, f"-gencode for {' '.join(named)}") if named else None
