@@ -191,6 +191,7 @@ class Application:
             return self._view(session, planner(name).package)
 
         request = request_of(plan, view_of, aside)
+        request = replace(request, drops=request.drops | self._retired(session, plan))
         staged = session.stage(request, planner.targets)
         if staged.refusals:
             plan = _with_dependents(_with_refusals(plan, staged.refusals))
@@ -202,6 +203,16 @@ class Application:
                 raise Conflict(warning, next_step="undo that edit, or leave out --require-clean")
             self._settings.tell(f"warning: {warning}")
         return plan, staged
+
+    def _retired(self, session: Session, plan: Plan) -> frozenset[GroupName]:
+        """Applied groups that the release installed now does not need any more."""
+        found = frozenset(
+            (item.patchset.name, group.id) for item in plan.patchsets for group in item.groups
+            if group.selected and group.outcome is Outcome.NOT_NEEDED
+            and session.journal.owners(item.patchset.name, [group.id]))
+        for patchset, group in sorted(found):
+            self._settings.tell(f"retired: {patchset}/{group}: the installed version has it")
+        return found
 
     def _aside(self, session: Session, plan: Plan
                ) -> dict[GroupName, tuple[str, tuple[Move, ...]]]:

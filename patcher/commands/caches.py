@@ -16,12 +16,17 @@ from patcher.errors import Exit, Refused
 _COMMON = ("root", "python", "cuda", "state", "env_from", "format", "output")
 
 
-@click.group("caches", invoke_without_command=True)
-@click.pass_context
-def command(context: click.Context) -> None:
+class _ListByDefault(click.Group):
+    """``caches`` with nothing but options is ``caches list`` with them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        bare = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        return super().parse_args(ctx, ["list", *args] if bare else args)
+
+
+@click.group("caches", cls=_ListByDefault)
+def command() -> None:
     """Show JIT and AOT caches, or drop from them what patches have made stale."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_command)
 
 
 @command.command("list")

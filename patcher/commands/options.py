@@ -11,8 +11,10 @@ A verb names the ones it takes and gets them folded into one frozen ``Settings``
 from __future__ import annotations
 
 import functools
+import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -161,6 +163,8 @@ def common(*names: str, formats: tuple[str, ...] = ("text", "json")) -> Callable
                 return function(settings=settings, **values)
             except PatcherError as error:
                 error.next_step = error.next_step and settings.again(error.next_step)
+                if settings.format == "json":
+                    _emit_error(settings, error)
                 raise
 
         for name in reversed(names):
@@ -169,6 +173,15 @@ def common(*names: str, formats: tuple[str, ...] = ("text", "json")) -> Callable
         return wrapper
 
     return decorate
+
+
+def _emit_error(settings: Settings, error: PatcherError) -> None:
+    """A refusal is data, too: whoever reads JSON gets a document in every case."""
+    document = {"version": 1, "error": {
+        "kind": type(error).__name__, "exit": int(error.exit_code), "what": error.what,
+        "where": error.where, "next": error.next_step}}
+    with suppress(PatcherError, OSError):  # the output itself may be what failed
+        settings.emit(json.dumps(document, indent=2, sort_keys=True))
 
 
 def _format_option(formats: tuple[str, ...]) -> Callable[[Any], Any]:

@@ -28,6 +28,10 @@ def command(settings: Settings, topic: str) -> Exit:
     report = scan_packages(settings, [package], Options(follow_all=bool(feature)))
     if feature:
         names = about(report, feature)
+        if not names and (found := open_here(settings, package, feature)):
+            report = only(report, ())
+            settings.emit(render_json(report) if settings.format == "json" else found)
+            return Exit.DONE
         if not names:
             known = ", ".join(m.name for m in report.modules[:8])
             raise UsageError(f"nothing in {package} excludes the target from {feature!r}",
@@ -38,6 +42,37 @@ def command(settings: Settings, topic: str) -> Exit:
     else:
         settings.emit(render_why(report))
     return Exit.DONE
+
+
+def open_here(settings: Settings, name: str, feature: str) -> str:
+    """The answer for a feature that nothing excludes the target from; "" when there is none."""
+    from patcher.package.environment import find_environment
+    from patcher.package.find import find_package
+    from patcher.profiles import profile_for
+    from patcher.session import reading
+    from patcher.state import find_home
+    from patcher.toolchain.find import find_toolkit
+
+    environment = find_environment(settings.python, settings.root)
+    package = find_package(name, environment)
+    toolkit, profile = find_toolkit(settings.cuda, environment), profile_for(package)
+    modules = profile.modules(package, toolkit)
+    found = [module.name for module in modules if module.name == feature] or [
+        module.name for module in modules
+        if any(feature in (function.name, function.name.rpartition(".")[2])
+               for function in profile.functions_of(package, module))]
+    if not found:
+        return ""
+    targets = ", ".join(dict.fromkeys(
+        profile.resolve_target(device, package, toolkit).target.name for device in settings.arch))
+    lines = [f"{', '.join(found)}: nothing excludes {targets}"]
+    if environment.prefix is not None or environment.root is not None:
+        journal = reading(find_home(prefix=environment.prefix, root=environment.root,
+                                    state=settings.state)).journal
+        lines += [f"  applied here: {patchset.name}/{group.id}"
+                  for patchset in journal.patchsets.values() for group in patchset.groups.values()
+                  if package.name in {patch.package for patch in group.patches}]
+    return "\n".join([*lines, settings.again("next: sm-patch status")])
 
 
 def _is_path(topic: str) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from patcher.errors import InputError, PackageNotFound, UsageError
+from patcher.errors import InputError, PackageNotFound, PatcherError, UsageError
 from patcher.package.environment import other_environments
 from patcher.package.metadata import (
     Distribution,
@@ -251,12 +252,19 @@ def _refuse_unreadable(package: Package) -> None:
                          where=str(package.root), next_step="install it from a wheel with sources")
 
 
+def _is_in(name: str, environment: Environment) -> bool:
+    """A hint is not worth an error: what cannot be read over there is not there."""
+    with suppress(PatcherError):
+        return any(_in_site(name, site, environment) for site in environment.site_packages)
+    return False
+
+
 def _not_found(name: str, environment: Environment) -> PackageNotFound:
     """Says where else the package is: another environment, or a folder of that name."""
     hints = []
     if environment.root is None:
         for other in other_environments(environment):
-            if any(_in_site(name, site, other) for site in other.site_packages):
+            if _is_in(name, other):
                 hints.append(f"it is in {other.prefix}: --python {other.python or other.prefix}")
     if os.path.isdir(Path(name)):
         hints.append(f"for the folder write ./{name}")

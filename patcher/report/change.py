@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from patcher.plan import Plan
 from patcher.report.plan import PackageRow, command, lines
 from patcher.status import Effective
 
+_SCREEN = 20  # lines for the files of one change
+_DEEPEST = 12
 Effects = Mapping[tuple[str, str], tuple[Effective, str]]
 
 
@@ -68,12 +71,26 @@ def reverted(names: Sequence[str], files: Sequence[str], left: Sequence[str],
         yield f"{verb} {', '.join(names)}: {count}"
     else:
         yield f"nothing to do: {'that' if left else 'nothing'} is {'not ' if left else ''}applied"
-    for path in files:
-        yield f"  {path}"
+    yield from _listed(files)
     yield from _around(caches, restart)
     if left:
         yield f"still applied: {', '.join(left)}"
     yield "next: sm-patch status"
+
+
+def _listed(files: Sequence[str]) -> Iterator[str]:
+    """Each file, or how many of each folder where they would fill more than a screen."""
+    if len(files) <= _SCREEN:
+        yield from (f"  {path}" for path in files)
+        return
+    counts = Counter[str]()
+    for depth in range(1, _DEEPEST):
+        deeper = Counter("/".join(path.split("/")[:-1][:depth]) for path in files)
+        if counts and len(deeper) > _SCREEN:
+            break
+        counts = deeper
+    for folder, count in sorted(counts.items()):
+        yield f"  {folder or '.'}/: {count} file{'' if count == 1 else 's'}"
 
 
 def _around(caches: Iterable[CacheAction], restart: Sequence[Mapping[str, Any]]) -> Iterator[str]:

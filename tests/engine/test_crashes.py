@@ -103,10 +103,10 @@ def test_a_kill_of_the_recovery_itself(tmp_path: Path, scenario: str,
 
 @pytest.mark.slow
 def test_kills_over_three_packages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Before and after every call that changes the disk, and in the recovery of every fourth."""
+    """Before and after every call that changes the disk, and in the recovery of every sixth."""
     counts: dict[str, tuple[int, int]] = {}
     for scenario, old_states in (("three", {}), ("three-revert", {"p": "applied"})):
-        results = points(tmp_path / "x", scenario, every=4)
+        results = points(tmp_path / "x", scenario, every=6)
         total = check(results, old_states)
         again = sum("second" in point for point in results)
         counts[scenario] = total - again, again

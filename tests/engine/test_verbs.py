@@ -17,7 +17,7 @@ import pytest
 from patcher.cli import main
 from tests.conftest import REPOSITORY
 from tests.engine.helpers import snapshot
-from tests.engine.test_installers import HEADER, TEXT, Uv, one, uv, uv_install
+from tests.engine.test_installers import HEADER, TEXT, Uv, one, uv, uv_install, wheel
 
 __all__ = ["one", "uv"]  # fixtures
 
@@ -258,6 +258,30 @@ def test_a_reinstall_shows_as_lost(run: Run, site: Path, tmp_path: Path, uv: Uv,
     assert run("status", "--check")[0] == 0
 
 
+def test_a_group_that_the_new_release_has_is_retired(run: Run, site: Path, tmp_path: Path,
+                                                     uv: Uv) -> None:
+    """Its gate is open upstream: nothing to apply, and nothing of it stays in the journal."""
+    path = tmp_path / "tiny-gate.yaml"
+    path.write_text(PATCHSET[:PATCHSET.index("      - id: majors")].format(name="tiny-gate") + """\
+      - id: majors
+        affects: all
+        reason: a test
+        python-gate: {file: tiny/gate.py, gate: MAJORS, open: ["12.0", "12.1"]}
+""")
+    assert run("apply", path)[0] == 0
+    fixed = wheel(tmp_path, "2.0", {"tiny/__init__.py": "",
+                                    "tiny/gate.py": TEXT.replace("10]", "10, 11, 12]")})
+    uv_install(uv, tmp_path / "a", fixed)
+    installed = snapshot(site)
+    assert "effective: yes" not in run("status")[1]
+    code, out, err = run("apply", path)
+    assert code == 0
+    assert "effective" not in out
+    assert "retired: tiny-gate/gate" in err
+    assert run("status")[1].startswith("nothing is applied here")
+    assert snapshot(site) == installed
+
+
 def test_after_an_uninstall_one_status_leaves_nothing(run: Run, site: Path, tmp_path: Path,
                                                       uv: Uv) -> None:
     """An uninstaller removes what RECORD lists; what we had created is not on it.
@@ -282,6 +306,25 @@ def test_after_an_uninstall_one_status_leaves_nothing(run: Run, site: Path, tmp_
     assert "tiny-open/new: its package is uninstalled" in err
     assert not (site / "tiny").exists()
     assert not (environment / "share").exists()
+
+
+def test_a_broken_install_elsewhere_is_no_matter_here(run: Run, site: Path, tmp_path: Path,
+                                                      uv: Uv, monkeypatch: pytest.MonkeyPatch
+                                                      ) -> None:
+    """Where else the package may be is only a hint: here an editable project without a package."""
+    assert run("apply", document(tmp_path))[0] == 0
+    uv("pip", "uninstall", "--python", tmp_path / "a", "tiny")
+    uv("venv", "--python", sys.executable, tmp_path / "b")
+    (tmp_path / "project" / "tiny").mkdir(parents=True)
+    info = next((tmp_path / "b/lib").glob("python*/site-packages")) / "other-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1\n")
+    (info / "RECORD").write_text("")
+    (info / "direct_url.json").write_text(json.dumps(
+        {"url": f"file://{tmp_path / 'project'}", "dir_info": {"editable": True}}))
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "b"))
+    code, out, _ = run("status")
+    assert (code, out.splitlines()[0]) == (0, "nothing is applied here")
 
 
 def test_a_file_of_ours_that_was_edited_survives_the_uninstall(run: Run, site: Path,
