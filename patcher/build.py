@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -74,26 +74,28 @@ class Observer:
     reached: set[str] = field(default_factory=set)  # headers and copies that some unit reaches
     _launches: dict[tuple[str, str], Evidence | None] = field(default_factory=dict)
 
-    def observe(self, number: int, report: UnitReport) -> None:
-        """Note which modules of this unit lack a flag."""
-        defined = {name for name, _ in report.unit.configuration.defines}
+    def observe(self, units: Sequence[TranslationUnit], reached: Mapping[str, int]) -> None:
+        """Note which modules lack a flag; ``reached`` tells the units of each file, as bits."""
         for rule in rules():
-            self.reached.update(p for p in report.files if p.endswith("/" + rule.copies))
-            header = next((p for p in report.files if p.endswith("/" + rule.header)), None)
-            if header is None or rule.flag in defined:
-                continue
-            for module in report.unit.modules:
-                key = (rule.id, module)
-                self.units[key] = self.units.get(key, 0) | 1 << number
-                if key not in self.found:
-                    launch = self._launch(rule, header, report.files)
-                    if launch is not None:
-                        self.found[key] = Lacking(rule, module, report.unit, number, header, launch)
+            self.reached.update(p for p in reached if p.endswith("/" + rule.copies))
+            headers = sorted(p for p in reached if p.endswith("/" + rule.header))
+            for number, unit in enumerate(units):
+                header = next((p for p in headers if reached[p] >> number & 1), None)
+                if header is None or rule.flag in dict(unit.configuration.defines):
+                    continue
+                for module in unit.modules:
+                    key = (rule.id, module)
+                    self.units[key] = self.units.get(key, 0) | 1 << number
+                    if key not in self.found:
+                        files = (p for p in sorted(reached) if reached[p] >> number & 1)
+                        launch = self._launch(rule, header, files)
+                        if launch is not None:
+                            self.found[key] = Lacking(rule, module, unit, number, header, launch)
 
     def _launch(self, rule: Rule, header: str, files: Iterable[str]) -> Evidence | None:
         """Where the module's own code asks for the launch that needs the flag."""
         library = header.removesuffix(rule.header)
-        for path in sorted(files):
+        for path in files:
             if path.startswith(("/", library)):
                 continue
             key = (rule.id, path)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from patcher.commands.options import Settings
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scanned:
-    """The answer of a scan, with the trees it was read from."""
+    """The answer of a scan, with the trees it was read from (asked for only when needed)."""
 
     report: Report
-    trees: tuple[Tree, ...]
+    trees: tuple[Callable[[], Tree], ...]
 
     @property
     def findings(self) -> tuple[Gate, ...]:
@@ -39,7 +40,7 @@ class Scanned:
         """A file of the scan, generated units too; None for what cannot be read any more."""
         for tree in self.trees:
             try:
-                return tree.read(path)
+                return tree().read(path)
             except (OSError, PatcherError):
                 continue
         return None
@@ -91,7 +92,7 @@ def _say_what_is_gone(settings: Settings, package: Package) -> None:
 
 
 def _scan(settings: Settings, package: Package, toolkit: Toolkit, references: Sequence[Target],
-          options: Options) -> tuple[Report, Tree]:
+          options: Options) -> tuple[Report, Callable[[], Tree]]:
     from patcher.cuda.store import Store
     from patcher.profiles import profile_for
     from patcher.report.progress import progress
@@ -107,5 +108,5 @@ def _scan(settings: Settings, package: Package, toolkit: Toolkit, references: Se
         chosen = replace(options, assumed=assumed, tick=shown)
         report = scan(package, profile, targets, references, toolkit, chosen,
                       store=Store.default())
-    return report, profile.tree(package, toolkit)
+    return report, cache(lambda: profile.tree(package, toolkit))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from patcher.cuda.conditions import Conditions
@@ -55,6 +55,11 @@ class Walker:
         self._store = store
         self._results = store and reports and Results(store, str(tree.root), self._toolkit,
                                            self._folders)
+
+    @property
+    def listed(self) -> Mapping[str, frozenset[str]]:
+        """Every folder in which a header was looked for, with its names."""
+        return self._folders.listed
 
     def on(self, tree: ChangedTree) -> Walker:
         """A walker for this walker's tree after some changes, which shares what these leave alone.

@@ -42,8 +42,17 @@ class ArmTable:
 
     def __iter__(self) -> Iterator[Seen]:
         for (path, line), row in sorted(self._states.items(), key=lambda item: item[0]):
-            for state, units in row.items():
+            # the state of the earliest unit first, however the rows came in
+            for state, units in sorted(row.items(), key=lambda item: item[1] & -item[1]):
                 yield Seen(path, line, state, units)
+
+    def rows(self) -> Iterator[tuple[ArmKey, dict[ArmState, int]]]:
+        """Every arm with its states and their units."""
+        yield from self._states.items()
+
+    def enter(self, key: ArmKey, states: dict[ArmState, int]) -> None:
+        """Put back an arm's states."""
+        self._states[key] = states
 
     @property
     def arm_count(self) -> int:

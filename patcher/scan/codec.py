@@ -72,6 +72,10 @@ def _special(kind: Any) -> tuple[Convert, Convert] | None:
         return _plain, _plain
     if kind is Path:
         return str, Path
+    if kind is bytes:
+        return (lambda value: value.decode("latin-1")), (lambda value: value.encode("latin-1"))
+    if get_origin(kind) is frozenset:
+        return sorted, frozenset
     if kind is Target:
         return (lambda value: value.name), target
     if kind is ArchSet:

@@ -22,6 +22,7 @@ from patcher.package.model import Package
 from patcher.profiles.base import Profile
 from patcher.scan.codec import decoder, encoder
 from patcher.scan.model import Options, Report
+from patcher.scan.stages import Stages
 from patcher.scan.watch import WatchedTree, unchanged
 from patcher.toolchain.model import Toolkit
 
@@ -36,40 +37,43 @@ def scan(
 
     Raises InputError when the package's own files cannot be read.
     """
-    def anew(watched: Package) -> Report:
+    def anew(package: Package, stages: Stages | None = None) -> Report:
         from patcher.scan import run
 
-        return run.scan(watched, profile, targets, references, toolkit, options, store=store)
+        return run.scan(package, profile, targets, references, toolkit, options, store=store,
+                        stages=stages)
 
     if options.conditions is not None:
         store = None
     if store is None:
         return anew(package)
-    request = (package.name, package.import_name, package.version, str(package.root),
-               package.editable, package.source_tree, package.read_only,
-               [t.name for t in targets], [t.name for t in references],
-               repr(toolkit), sorted(options.layers), options.modules, options.units,
-               options.assumed, options.follow_all)
-    around = (profile.surroundings(package, toolkit), _prebuilt(package, profile, options))
-    key = key_of("report", code_digest(), request, around)
-    kept = _find(store, key, package)
-    return kept if kept is not None else _keep(store, key, package, anew)
+    subject = (package.name, package.import_name, package.version, str(package.root),
+               package.editable, package.source_tree, package.read_only, repr(toolkit),
+               profile.surroundings(package, toolkit))
+    request = ([t.name for t in targets], [t.name for t in references], sorted(options.layers),
+               options.modules, options.units, options.assumed, options.follow_all,
+               _prebuilt(package, profile, options))
+    made_from = key_of("scan", code_digest(), subject)
+    key = key_of("report", made_from, request)
+    tree = WatchedTree(package.tree)
+    kept = _find(store, key, tree)
+    if kept is not None:
+        return kept
+    return _keep(store, key, tree, lambda: anew(replace(package, tree=tree),
+                                                Stages(store, made_from, tree)))
 
 
-def _find(store: Store, key: str, package: Package) -> Report | None:
+def _find(store: Store, key: str, tree: WatchedTree) -> Report | None:
     entry = store.get(key)
-    if entry is None or not unchanged(package.tree, entry["trace"]):
+    if entry is None or not unchanged(tree, entry["trace"]):
         return None
     values = {name: decoder(hint)(value) for (name, hint), value in
               zip(_parts().items(), entry["report"], strict=True)}
     return Report(**values, details=_Later(entry["details"]))
 
 
-def _keep(
-    store: Store, key: str, package: Package, anew: Callable[[Package], Report]
-) -> Report:
-    tree = WatchedTree(package.tree)
-    report = anew(replace(package, tree=tree))
+def _keep(store: Store, key: str, tree: WatchedTree, anew: Callable[[], Report]) -> Report:
+    report = anew()
     details = json.dumps(encoder(Mapping[str, tuple[Gate, ...]])(report.details))
     parts = [encoder(hint)(getattr(report, name)) for name, hint in _parts().items()]
     store.put(key, {"trace": tree.trace(), "report": parts, "details": details})

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from patcher import build, host
 from patcher import cause as causes
 from patcher.arch import ArchSet, Target
 from patcher.cuda.model import TranslationUnit, UnitReport
 from patcher.gates import Cause, Effect, Evidence, Gate, Location
-from patcher.profiles.base import JitModule
+from patcher.profiles.base import JitModule, Site
 from patcher.scan.files import Files
 from patcher.scan.model import is_library
+from patcher.scan.stages import Table
 from patcher.scan.walks import Facts, Walk
+from patcher.scan.watch import digest_of
+
+if TYPE_CHECKING:
+    from patcher.scan.known import Known
 
 _SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc", ".inl")
 _MAX_HOST_BYTES = 4 << 20  # a generated kernel of that size holds no launcher
@@ -50,7 +57,8 @@ def python_layer(
 
 
 def host_layer(
-    facts: Facts, files: Files, targets: Sequence[Target], references: Sequence[Target]
+    facts: Facts, files: Files, targets: Sequence[Target], references: Sequence[Target],
+    kept: Table[tuple[Gate, ...]], digest: Callable[[str], str],
 ) -> list[Gate]:
     """Run-time checks in the sources that some unit reaches."""
     sources: dict[str, bytes] = {}
@@ -60,15 +68,21 @@ def host_layer(
             if len(data) <= _MAX_HOST_BYTES and host.worth_reading(data):
                 sources[path] = data
     known = host.constants(files.get(path).data for path in _constant_files(facts, sources))
+    beside = repr(sorted(known.items()))
     gates = []
     for path, data in sources.items():
-        for gate in host.find_host_gates(path, data, known):
+        for gate in kept.of(path, digest_of([digest(path), beside]),
+                            partial(_checks, path, data, known)):
             if excludes(gate, targets, references):
                 units = facts.reached[path]
                 gate = replace(gate, units=facts.paths(units), modules=facts.modules(units))
                 evidence = causes.prebuilt(path, files.get(path).code)
                 gates.append(mark(gate, Cause.BINARY if evidence else Cause.UNKNOWN, evidence))
     return gates
+
+
+def _checks(path: str, data: bytes, known: Mapping[str, int]) -> tuple[Gate, ...]:
+    return tuple(host.find_host_gates(path, data, known))
 
 
 def _constant_files(facts: Facts, sources: Mapping[str, bytes]) -> Iterable[str]:
@@ -80,25 +94,52 @@ def _constant_files(facts: Facts, sources: Mapping[str, bytes]) -> Iterable[str]
 
 def build_layer(
     facts: Facts, modules: Mapping[str, JitModule], shut: frozenset[str], target: Target,
-    walk: Walk, files: Files,
+    walk: Walk, files: Files, kept: Table[Probed], known: Known | None,
 ) -> list[Gate]:
     """Flags that modules built for the target lack; ``shut`` modules are not built for it."""
-
-    def every(unit: TranslationUnit) -> UnitReport:
-        return walk(unit, True)
-
     gates = []
     for (rule, name), lacking in sorted(facts.observer.found.items()):
         module = modules.get(name)
         if module is None or name in shut or not _builds(module, target):
             continue
         site = module.generator
-        gate = build.gate_of(lacking, Location(site.path, site.line, site.line), site.function,
-                             target, every, lambda path: files.get(path).data)
+        gate = _probed(lacking, site, target, walk, files, kept, known)
         if gate is not None:
             units = facts.observer.units[rule, name]
             gates.append(replace(gate, units=facts.paths(units)))
     return gates
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """A gate of the build layer, or that there is none, and what that was made from."""
+
+    gate: Gate | None
+    files: tuple[str, ...]
+    made_from: str
+
+
+def _probed(lacking: build.Lacking, site: Site, target: Target, walk: Walk, files: Files,
+            kept: Table[Probed], known: Known | None) -> Gate | None:
+    reached: set[str] = {lacking.header, lacking.launch.path}
+
+    def made_from(paths: Sequence[str]) -> str:
+        return known.of_files(paths) if known else ""
+
+    def every(unit: TranslationUnit) -> UnitReport:
+        report = walk(unit, True)
+        reached.update(path for path in report.files if path != unit.path)
+        return report
+
+    name = f"{target.name} {lacking.rule.id} {lacking.module} {site}"
+    probed = kept.peek(name) if known else None
+    if probed is None or probed.made_from != made_from(probed.files):
+        gate = build.gate_of(lacking, Location(site.path, site.line, site.line), site.function,
+                             target, every, lambda path: files.get(path).data)
+        paths = tuple(sorted(reached))
+        probed = Probed(gate, paths, made_from(paths))
+    kept.put(name, probed)
+    return probed.gate
 
 
 def _builds(module: JitModule, target: Target) -> bool:

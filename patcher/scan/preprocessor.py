@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from patcher import cause as causes
@@ -17,6 +17,7 @@ from patcher.cuda.model import ArmState, Context, UnitReport
 from patcher.gates import Cause, Effect, Evidence, Gate, Layer, Location, Severity, Worlds
 from patcher.scan.arms import Seen, may_exclude
 from patcher.scan.files import Files, SourceFile
+from patcher.scan.stages import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,13 @@ class Judge:
     references: Sequence[Target]
     toolkit: str | None
     built: int = -1
+    rejecting: Table[bool] = field(default_factory=lambda: Table(None, "", bool))
+    digest: Callable[[str], str] = field(default=lambda path: "")
+
+    def question(self, seen: Seen) -> tuple[object, ...]:
+        """All that a judgement depends on besides the files of the unit."""
+        return (seen, bool(seen.units & self.built), [t.name for t in self.targets],
+                [r.name for r in self.references], self.toolkit)
 
     def worth_a_look(self, seen: Seen) -> bool:
         """False for arms that can neither exclude a target nor be over-open."""
@@ -52,6 +60,10 @@ class Judge:
         """True when the arm is open and its text holds what the target rejects."""
         if not seen.state.open >> target.index & 1 or not seen.units & self.built:
             return False
+        return self.rejecting.of(f"{seen.path}:{seen.line}:{target.name}", self.digest(seen.path),
+                                 lambda: self._holds_rejected(seen, target))
+
+    def _holds_rejected(self, seen: Seen, target: Target) -> bool:
         file = self.files.get(seen.path)
         entry = file.directives.arms.get(seen.line) if file.may_reject(target) else None
         if entry is None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from patcher.arch import Target, relatives
 from patcher.cuda.model import TranslationUnit, UnitReport
 from patcher.cuda.predefined import ToolkitMacros
 from patcher.cuda.store import Store
 from patcher.cuda.walk import Walker, collector_at_rest
-from patcher.gates import Cause, Gate, Layer, Severity
+from patcher.gates import Cause, Evidence, Gate, Layer, Severity
 from patcher.package.model import Package
-from patcher.profiles.base import JitModule, Profile
+from patcher.profiles.base import JitModule, Profile, PublicFunction
 from patcher.scan.features import (
     Feature,
     hardware_of,
@@ -25,13 +26,14 @@ from patcher.scan.features import (
     with_module_cause,
 )
 from patcher.scan.files import Files
-from patcher.scan.layers import build_layer, host_layer, python_layer
+from patcher.scan.known import Known
+from patcher.scan.layers import Probed, build_layer, host_layer, python_layer
 from patcher.scan.libraries import gates_of, libraries, row_of
 from patcher.scan.model import (
-    ConfigurationRow,
     FeatureSite,
     LibraryRow,
     MissingRow,
+    ModuleReport,
     Options,
     PackageRow,
     Report,
@@ -39,14 +41,16 @@ from patcher.scan.model import (
 )
 from patcher.scan.opened import Openers, shipped_for
 from patcher.scan.prebuilt import binary_layer
-from patcher.scan.preprocessor import Judge, merge
+from patcher.scan.preprocessor import Found, Judge, merge
+from patcher.scan.rows import configurations, identity, numbered, rank
 from patcher.scan.stack import Material, sites_of
+from patcher.scan.stages import Stages, Table
+from patcher.scan.subject import Subject, read_subject
 from patcher.scan.users import with_users
 from patcher.scan.walks import Facts, judged, walk_all
+from patcher.scan.watch import digest_of
 from patcher.toolchain.model import Toolkit
 from patcher.tree import Tree
-
-_SEVERITIES = [Severity.CRITICAL, Severity.WARNING, Severity.INFO]
 
 
 def scan(
@@ -58,6 +62,7 @@ def scan(
     options: Options | None = None,
     *,
     store: Store | None = None,
+    stages: Stages | None = None,
 ) -> Report:
     """Every gate of a package that excludes a target or is over-open, by feature.
 
@@ -65,21 +70,24 @@ def scan(
     """
     with collector_at_rest():
         return _Scan(package, profile, tuple(targets), tuple(references), toolkit,
-                     options or Options(), store).report()
+                     options or Options(), store, stages).report()
 
 
 class _Scan:
     def __init__(
         self, package: Package, profile: Profile, targets: tuple[Target, ...],
         references: tuple[Target, ...], toolkit: Toolkit, options: Options,
-        store: Store | None,
+        store: Store | None, stages: Stages | None,
     ) -> None:
         self.package, self.profile, self.toolkit, self.options = package, profile, toolkit, options
         self.targets, self.given = targets, references
         self.references = (*references, *relatives(targets))
-        self.tree: Tree = profile.tree(package, toolkit)
+        self.stages = stages
+        self.subject: Subject = self._kept(
+            "subject", Subject, partial(read_subject, profile, package, toolkit))
+        self.tree = self.subject.over(package.tree)
         self.files = Files(self.tree)
-        self.modules = list(profile.modules(package, toolkit))
+        self.modules = self.subject.modules
         macros = ToolkitMacros(toolkit.version, toolkit.platform, toolkit.host.macros or None)
         self.walker = Walker(self.tree, toolkit=macros, store=store, reports=False,
                              conditions=options.conditions)
@@ -89,12 +97,16 @@ class _Scan:
         self.details: dict[str, tuple[Gate, ...]] = {}
         self.libraries: tuple[LibraryRow, ...] = ()
         self.python: list[Gate] = []  # every Python gate, open ones too
+        self.known: Known | None = None
+        self.tables: dict[str, Table[Any]] = {}
 
     def report(self) -> Report:
         units = self._units()
         total = len(units)
+        if self.stages is not None:
+            self.known = Known(self.stages, self.tree, self.walker, units, self.subject.made)
         facts = walk_all(units, self._walk, self.files,
-                         lambda done: self.options.tick(done, total))
+                         lambda done: self.options.tick(done, total), self.known)
         python = self._python() + self._built()
         features = self._features(facts)
         python = self._with_causes(python, features, facts)
@@ -103,15 +115,38 @@ class _Scan:
         gates = [*python, *self._preprocessor(facts, shut), *self._host(facts)]
         gates += self._build(facts, features, shut) + self._binary()
         gates = [self._opened(gate) for gate in with_users(gates, facts.reached, self.files)]
-        features = [self._followed(feature, gates) for feature in features]
+        features = self._followed(features, gates)
         gates = with_checks(gates, features)
-        return self._assemble(facts, sorted(gates, key=_rank), features)
+        report = self._assemble(facts, sorted(gates, key=rank), features)
+        for table in self.tables.values():
+            table.save()
+        return report
+
+    def _kept(self, name: object, kind: Any, make: Callable[[Tree], Any]) -> Any:
+        """A part of the scan, from the store when it can."""
+        if self.stages is None:
+            return make(self.package.tree)
+        return self.stages.of(name, kind, make)
+
+    def _table(self, name: str, kind: Any) -> Table[Any]:
+        """Small results of this scan; each way of asking has its own."""
+        options = self.options
+        if name not in self.tables:
+            asked = (name, options.modules, options.units, sorted(options.layers))
+            self.tables[name] = Table(self.stages, asked, kind)
+        return self.tables[name]
+
+    def _digest(self, path: str) -> str:
+        return self.known.digest(path) if self.known else ""
+
+    def _closure(self, facts: Facts, feature: Feature) -> str:
+        return self.known.closure(facts, feature.units) if self.known else ""
 
     def _walk(self, unit: TranslationUnit, every: bool) -> UnitReport:
         return self.walker.walk(unit, every=every)
 
     def _units(self) -> list[TranslationUnit]:
-        units = self.profile.translation_units(self.package, self.toolkit)
+        units = self.subject.units()
         options = self.options
         if options.modules:
             units = [u for u in units if set(u.modules) & set(options.modules)]
@@ -131,26 +166,37 @@ class _Scan:
                 units[name] = units.get(name, 0) | 1 << number
         return [Feature(m, units.get(m.name, 0)) for m in self._wanted_modules()]
 
-    def _followed(self, feature: Feature, gates: Sequence[Gate]) -> Feature:
-        """The feature with its public functions, where they matter."""
-        name = feature.module.name
-        if not self.options.follow_all and not any(
-            name in gate.modules and (gate.opened_by or gate.severity is Severity.CRITICAL)
-            for gate in gates
-        ):
-            return feature
-        return replace(feature,
-                       functions=tuple(self.profile.functions_of(self.package, feature.module)))
+    def _followed(self, features: Sequence[Feature], gates: Sequence[Gate]) -> list[Feature]:
+        """The features with their public functions, where they matter."""
+        grave = {name for gate in gates for name in gate.modules
+                 if gate.opened_by or gate.severity is Severity.CRITICAL}
+        wanted = [feature.module for feature in features
+                  if self.options.follow_all or feature.module.name in grave]
+
+        def follow(tree: Tree) -> tuple[tuple[PublicFunction, ...], ...]:
+            package = replace(self.package, tree=tree)
+            return tuple(tuple(self.profile.functions_of(package, module)) for module in wanted)
+
+        names = tuple(module.name for module in wanted)
+        found = self._kept(("functions", names), tuple[tuple[PublicFunction, ...], ...], follow)
+        functions = dict(zip(map(id, wanted), found, strict=True))
+        return [replace(feature, functions=functions.get(id(feature.module), ()))
+                for feature in features]
 
     def _python(self) -> list[Gate]:
         if not self.options.wants(Layer.PYTHON):
             return []
         from patcher.python.find import find_gates
 
-        found = find_gates(self.package.tree, self.package.import_name)
+        folders = [self.package.import_name]
         if self.package.source_tree:  # the scripts that write kernels decide, too
-            found += find_gates(self.package.tree, "csrc")
-        self.python = found
+            folders.append("csrc")
+
+        def find(tree: Tree) -> tuple[Gate, ...]:
+            return tuple(gate for folder in folders for gate in find_gates(tree, folder))
+
+        found = self._kept("python", tuple[Gate, ...], find)
+        self.python = list(found)
         return python_layer(found, self.targets, self.references)
 
     def _built(self) -> list[Gate]:
@@ -173,7 +219,7 @@ class _Scan:
             own = shutting_gates(feature, by_path)
             if not own:
                 continue
-            hardware = hardware_of(feature, facts, self.files, self.targets[0])
+            hardware = self._hardware(feature, facts)
             prebuilt = prebuilt_of(feature)
             for gate in own:
                 known = table[gate.id]
@@ -187,8 +233,10 @@ class _Scan:
             return []
         built = sum(1 << number for number, unit in enumerate(facts.units)
                     if not unit.modules or not shut.issuperset(unit.modules))
-        judge = Judge(self.files, self.targets, self.references, self.toolkit.version, built)
-        rows = merge(item for item, _ in judged(facts, judge, self._walk))
+        judge = Judge(self.files, self.targets, self.references, self.toolkit.version, built,
+                      self._table("rejecting", bool), self._digest)
+        verdicts = self._table("judged", tuple[Found, ...])
+        rows = merge(judged(facts, judge, self._walk, verdicts, self.known))
         gates: list[Gate] = []
         hidden: list[Gate] = []
         for row, named in zip(rows, numbered(identity(row.gate) for row in rows), strict=True):
@@ -207,7 +255,8 @@ class _Scan:
     def _host(self, facts: Facts) -> list[Gate]:
         if not self.options.wants(Layer.HOST):
             return []
-        gates = host_layer(facts, self.files, self.targets, self.references)
+        gates = host_layer(facts, self.files, self.targets, self.references,
+                           self._table("host", tuple[Gate, ...]), self._digest)
         names = numbered(gate.id for gate in gates)
         gates = [replace(gate, id=named) for gate, named in zip(gates, names, strict=True)]
         for gate in gates:
@@ -220,17 +269,36 @@ class _Scan:
         if not self.options.wants(Layer.BUILD):
             return []
         named = {f.module.name: f.module for f in features}
-        gates = build_layer(facts, named, shut, self.targets[0], self._walk, self.files)
+        gates = build_layer(facts, named, shut, self.targets[0], self._walk, self.files,
+                            self._table("probed", Probed), self.known)
         return [self._foreign(gate, features, facts) for gate in gates]
 
     def _foreign(self, gate: Gate, features: Sequence[Feature], facts: Facts) -> Gate:
         """A flag that a module lacks matters little when its kernels are for other hardware."""
         feature = next(f for f in features if f.module.name in gate.modules)
-        evidence = hardware_of(feature, facts, self.files, self.targets[0])
+        evidence = self._hardware(feature, facts)
         if not evidence:
             return gate
         return replace(gate, cause=Cause.HARDWARE, severity=Severity.INFO,
                        evidence=(*evidence, *gate.evidence))
+
+    def _hardware(self, feature: Feature, facts: Facts) -> tuple[Evidence, ...]:
+        target = self.targets[0]
+        found: tuple[Evidence, ...] = self._table("hardware", tuple[Evidence, ...]).of(
+            f"{feature.module.name} {feature.units:x} {target.name}",
+            self._closure(facts, feature),
+            lambda: hardware_of(feature, facts, self.files, target))
+        return found
+
+    def _report_of(self, feature: Feature, gates: Sequence[Gate], facts: Facts) -> ModuleReport:
+        module = feature.module
+        asked = (gates, [self.units_of.get(gate.id) for gate in gates], feature.units,
+                 feature.functions, module.sources, module.flags, module.gates, module.guessed)
+        made_from = digest_of([repr(asked), self._closure(facts, feature)]) if self.known else ""
+        found: ModuleReport = self._table("features", ModuleReport).of(
+            f"{module.name} {feature.units:x} {self.targets[0].name}", made_from,
+            lambda: report_of(feature, gates, self.units_of, facts, self.files, self.targets[0]))
+        return found
 
     def _binary(self) -> list[Gate]:
         if not self.options.wants(Layer.BINARY) or self.package.read_only:
@@ -261,8 +329,7 @@ class _Scan:
             for name in gate.modules:
                 by_module.setdefault(name, []).append(gate)
         reports = [
-            report_of(feature, by_module[feature.module.name], self.units_of, facts, self.files,
-                      self.targets[0])
+            self._report_of(feature, by_module[feature.module.name], facts)
             for feature in features if feature.module.name in by_module
         ]
         order = {gate.id: n for n, gate in enumerate(gates)}
@@ -277,7 +344,7 @@ class _Scan:
             toolchain=ToolchainRow(toolkit.version, toolkit.path, toolkit.assumed),
             gates=tuple(gates),
             modules=tuple(reports),
-            configurations=_configurations(facts.units),
+            configurations=configurations(facts.units),
             unit_count=len(facts.units),
             file_count=facts.file_count,
             missing=tuple(MissingRow(m.include, m.source, m.line) for m in sorted(facts.missing)),
@@ -310,36 +377,3 @@ def _headers(tree: Tree, folder: str) -> Iterable[str]:
     from patcher.tree import walk
 
     return walk(tree, folder, (".h",))
-
-
-def _rank(gate: Gate) -> tuple[object, ...]:
-    finding = gate.excludes_target or gate.over_open
-    return (not finding, _SEVERITIES.index(gate.severity), gate.opened_by is None,
-            list(Layer).index(gate.layer), gate.location.path, gate.location.line)
-
-
-def identity(gate: Gate) -> str:
-    """An id that stays when lines move and units are added."""
-    key = "\0".join([gate.layer.value, gate.location.path, gate.condition, gate.effect.value,
-                     gate.cause.value, *sorted(gate.names)])
-    return f"{gate.layer.value[:2].upper()}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
-
-
-def numbered(ids: Iterable[str]) -> list[str]:
-    """The ids in order, made distinct: an equal one gets a number behind it."""
-    seen: dict[str, int] = {}
-    result = []
-    for name in ids:
-        seen[name] = seen.get(name, 0) + 1
-        result.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
-    return result
-
-
-def _configurations(units: Sequence[TranslationUnit]) -> tuple[ConfigurationRow, ...]:
-    rows: dict[str, ConfigurationRow] = {}
-    for unit in units:
-        configuration = unit.configuration
-        flags = tuple(f"-D{n}={v}" if v else f"-D{n}" for n, v in configuration.defines)
-        rows.setdefault(configuration.id, ConfigurationRow(
-            configuration.id, unit.path, ", ".join(unit.modules), flags, configuration.guessed))
-    return tuple(rows[name] for name in sorted(rows))

@@ -21,12 +21,13 @@ def with_users(gates: Sequence[Gate], paths: Iterable[str], files: Files) -> lis
     wrappers = {name: gate for gate in gates if (name := _wrapper(gate))}
     if not wrappers:
         return list(gates)
-    names = b"|".join(re.escape(name.encode()) for name in sorted(wrappers))
+    spelled = [name.encode() for name in sorted(wrappers)]
+    names = b"|".join(map(re.escape, spelled))
     use = re.compile(rb"(?<!struct )(?<!class )\b(" + names + rb")\s*<")
     users: dict[str, list[Evidence]] = {}
     for path in sorted(p for p in paths if not is_library(p)):
         data = files.get(path).data
-        if not use.search(data):
+        if not any(name in data for name in spelled) or not use.search(data):
             continue
         for number, line in enumerate(files.get(path).code_lines, 1):
             if match := use.search(line):

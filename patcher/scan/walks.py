@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from patcher.arch import DEVICE, Target
 from patcher.build import Observer
@@ -12,6 +13,11 @@ from patcher.scan.arms import ArmTable, Seen, members, representatives
 from patcher.scan.files import Files
 from patcher.scan.model import is_library
 from patcher.scan.preprocessor import Found, Judge
+from patcher.scan.stages import Table
+from patcher.scan.watch import digest_of
+
+if TYPE_CHECKING:
+    from patcher.scan.known import Known
 
 Walk = Callable[[TranslationUnit, bool], UnitReport]  # the unit, and whether every arm is wanted
 
@@ -24,9 +30,9 @@ class Facts:
     table: ArmTable
     observer: Observer
     reached: dict[str, int] = field(default_factory=dict)  # package file -> units
-    outside: set[str] = field(default_factory=set)
-    missing: set[Missing] = field(default_factory=set)
-    warnings: set[str] = field(default_factory=set)
+    outside: dict[str, int] = field(default_factory=dict)  # likewise, of other files
+    missing: dict[Missing, int] = field(default_factory=dict)
+    warnings: dict[str, int] = field(default_factory=dict)
     _undecided: dict[int, tuple[int, tuple[Seen, ...]]] = field(default_factory=dict)
 
     @property
@@ -37,14 +43,13 @@ class Facts:
         """Enter one unit's report."""
         bit = 1 << number
         for path in report.files:
-            if path.startswith("/"):
-                self.outside.add(path)
-            else:
-                self.reached[path] = self.reached.get(path, 0) | bit
-        self.missing.update(report.missing)
-        self.warnings.update(report.warnings)
+            table = self.outside if path.startswith("/") else self.reached
+            table[path] = table.get(path, 0) | bit
+        for missing in report.missing:
+            self.missing[missing] = self.missing.get(missing, 0) | bit
+        for warning in report.warnings:
+            self.warnings[warning] = self.warnings.get(warning, 0) | bit
         self.table.add(number, report)
-        self.observer.observe(number, report)
 
     def undecided(self, target: Target) -> tuple[int, tuple[Seen, ...]]:
         """Units in whose own code an arm is unknown for the target, and those arms.
@@ -74,24 +79,36 @@ class Facts:
 
 
 def walk_all(
-    units: Sequence[TranslationUnit], walk: Walk, files: Files, tick: Callable[[int], None]
+    units: Sequence[TranslationUnit], walk: Walk, files: Files, tick: Callable[[int], None],
+    known: Known | None = None,
 ) -> Facts:
     """Every unit's facts; ``tick`` is told how many are done."""
     facts = Facts(units, ArmTable(lambda path: not path.startswith("/")),
                   Observer(lambda path: files.get(path).data))
-    for number, unit in enumerate(units):
-        facts.add(number, walk(unit, False))
-        tick(number + 1)
+    wanted = known.load(facts) if known else (1 << len(units)) - 1
+    done = len(units) - wanted.bit_count()
+    for number in members(wanted):
+        facts.add(number, walk(units[number], False))
+        done += 1
+        tick(done)
+    if known and wanted:
+        known.save(facts)
+    facts.observer.observe(units, {**facts.outside, **facts.reached})
     return facts
 
 
 def judged(
-    facts: Facts, judge: Judge, walk: Walk, only: Callable[[Seen], bool] | None = None
-) -> Iterable[tuple[Found, UnitReport]]:
+    facts: Facts, judge: Judge, walk: Walk, kept: Table[tuple[Found, ...]], known: Known | None,
+) -> Iterable[Found]:
     """The gates among the arms, each judged in one unit that shows it."""
-    rows = [s for s in facts.table if (only is None or only(s)) and judge.worth_a_look(s)]
-    for number, group in sorted(representatives(rows).items()):
-        report = walk(facts.units[number], True)
-        for seen in sorted(group, key=lambda s: (s.path, s.line)):
-            for found in judge.judge(seen, report):
-                yield found, report
+    groups = representatives(s for s in facts.table if judge.worth_a_look(s))
+    for number, group in sorted(groups.items()):
+        rows = sorted(group, key=lambda s: (s.path, s.line))
+
+        def anew(number: int = number, rows: Sequence[Seen] = rows) -> tuple[Found, ...]:
+            report = walk(facts.units[number], True)
+            return tuple(found for seen in rows for found in judge.judge(seen, report))
+
+        closure = known.closure(facts, 1 << number) if known else ""
+        made_from = digest_of([closure, *(repr(judge.question(row)) for row in rows)])
+        yield from kept.of(str(number), made_from, anew)

@@ -22,10 +22,17 @@ class WatchedTree:
         self._files: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._folders: dict[str, str] = {}
+        self._looked: dict[str, str] = {}  # digests of files that nothing was made from yet
 
     @property
     def root(self) -> Path:
         return self._base.root
+
+    @property
+    def unwatched(self) -> Tree:
+        """The tree that is watched."""
+        base = self._base
+        return base.unwatched if isinstance(base, WatchedTree) else base
 
     def locate(self, path: str) -> str:
         """The absolute path on disk."""
@@ -38,47 +45,68 @@ class WatchedTree:
             self._files[path] = _REFUSED
             raise
         if path not in self._files:
-            self._files[path] = _digest(data)
+            base = self._base
+            self._files[path] = (
+                base.look(path) if isinstance(base, WatchedTree) else _digest(data))
         return data
 
     def names(self, folder: str) -> frozenset[str]:
         found = self._base.names(folder)
         if folder not in self._names:
-            self._names[folder] = _digest_of(found)
+            self._names[folder] = digest_of(found)
         return found
 
     def folders(self, folder: str) -> frozenset[str]:
         found = self._base.folders(folder)
         if folder not in self._folders:
-            self._folders[folder] = _digest_of(found)
+            self._folders[folder] = digest_of(found)
         return found
+
+    def look(self, path: str) -> str:
+        """Names a file's content without noting it."""
+        known = self._files.get(path) or self._looked.get(path)
+        if known is None:
+            base = self._base
+            known = self._looked[path] = (
+                base.look(path) if isinstance(base, WatchedTree) else _digest_in(base, path))
+        return known
+
+    def note(self, trace: Mapping[str, Mapping[str, str]]) -> None:
+        """Something that was kept was made from these."""
+        for own, kept in ((self._files, trace["files"]), (self._names, trace["names"]),
+                          (self._folders, trace["folders"])):
+            own.update(kept)
+        if isinstance(self._base, WatchedTree):
+            self._base.note(trace)
 
     def trace(self) -> dict[str, Mapping[str, str]]:
         """Everything noted so far."""
         return {"files": self._files, "names": self._names, "folders": self._folders}
 
 
-def unchanged(tree: Tree, trace: Mapping[str, Any]) -> bool:
+def unchanged(tree: WatchedTree, trace: Mapping[str, Any]) -> bool:
     """True when each file and listing of a trace is what it was. Times on disk say nothing."""
+    plain = tree.unwatched
     for folder, digest in trace["names"].items():
-        if _digest_of(tree.names(folder)) != digest:
+        if digest_of(plain.names(folder)) != digest:
             return False
     for folder, digest in trace["folders"].items():
-        if _digest_of(tree.folders(folder)) != digest:
+        if digest_of(plain.folders(folder)) != digest:
             return False
-    for path, digest in trace["files"].items():
-        try:
-            now = _digest(tree.read(path))
-        except (OSError, PatcherError):
-            now = _REFUSED
-        if now != digest:
-            return False
-    return True
+    return all(tree.look(path) == digest for path, digest in trace["files"].items())
+
+
+def _digest_in(tree: Tree, path: str) -> str:
+    try:
+        return _digest(tree.read(path))
+    except (OSError, PatcherError):
+        return _REFUSED
 
 
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=20).hexdigest()
 
 
-def _digest_of(names: Iterable[str]) -> str:
+def digest_of(names: Iterable[str]) -> str:
+    """Names a set of names."""
     return _digest("\0".join(sorted(names)).encode("utf-8", "surrogateescape"))
