@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,10 @@ from patcher.verify.memory import free_memory
 
 _LARGEST = 512 << 20  # bytes of any file that a tool writes; preprocessed units have 5 to 17 MB
 _FULL = 1 << 20  # bytes left on a disk on which nothing more can be done
-_running: set[subprocess.Popen[bytes]] = set()
+_running: dict[subprocess.Popen[bytes], str] = {}  # tools and whose they are
+_ended: set[str] = set()  # whose tools are not to run any more
 _lock = threading.Lock()
+_mine = threading.local()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,27 +99,46 @@ def _signal(code: int, name: str) -> str:
 
 @contextlib.contextmanager
 def _registered(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    owner = getattr(_mine, "owner", "")
     with _lock:
-        _running.add(process)
+        _running[process] = owner
+        late = owner in _ended
+    if late:
+        _kill(process)
     try:
         yield
     finally:
         with _lock:
-            _running.discard(process)
+            del _running[process]
 
 
-def end_all() -> None:
-    """End every tool that is running now, whatever thread waits for it."""
+@contextlib.contextmanager
+def working_for(owner: str) -> Iterator[None]:
+    """Name whose tools this thread runs, so that somebody else can end just these."""
+    _mine.owner = owner
+    try:
+        yield
+    finally:
+        _mine.owner = ""
+
+
+def end_all(owners: Collection[str] | None = None) -> None:
+    """End every tool that is running now, whatever thread waits for it; only those of some
+    owners when these are given."""
     with _lock:
-        running = list(_running)
+        _ended.update(owners or ())
+        running = [p for p, owner in _running.items() if owners is None or owner in owners]
     for process in running:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    _kill(process)
     process.communicate()
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
+from uuid import uuid4
 
 from patcher.errors import ToolFailed, UsageError
 from patcher.verify.bench import Farm
 from patcher.verify.compile import Compiled, Compilers, Job, compile_job
-from patcher.verify.execute import end_all
+from patcher.verify.execute import end_all, scratch, working_for
 from patcher.verify.memory import MemoryGate, free_memory
 
 _DASK_RETRIES = 3
@@ -44,11 +45,27 @@ class DaskFarm:
     """A Dask cluster: the text travels, each worker brings its own compilers."""
 
     def __init__(self, client: Any) -> None:
+        self._client = client
         self._executor = client.get_executor(pure=False, retries=_DASK_RETRIES)
+        self._name = uuid4().hex  # others may use the same workers
+        self._jobs = 0
 
     def submit(self, job: Job) -> Future[Compiled]:
-        future: Future[Compiled] = self._executor.submit(compile_anywhere, job)
+        self._jobs += 1
+        owner = f"{self._name}-{self._jobs}"
+        future: Future[Compiled] = self._executor.submit(_compile_for, owner, job)
         return future
+
+    def close(self) -> None:
+        """Begin nothing more, and end what the workers run for us."""
+        self._executor.shutdown(wait=False)
+        with suppress(Exception):  # the cluster may be gone
+            self._client.run(end_all, [f"{self._name}-{n + 1}" for n in range(self._jobs)])
+
+
+def _compile_for(owner: str, job: Job) -> Compiled:
+    with working_for(owner):
+        return compile_anywhere(job)
 
 
 def compile_anywhere(job: Job) -> Compiled:
@@ -102,16 +119,24 @@ def open_farm(kind: str, compilers: Compilers, *, jobs: int, scheduler: str | No
 @contextmanager
 def _dask(jobs: int, scheduler: str | None) -> Iterator[Farm]:
     try:
+        import dask
         from distributed import Client
     except ImportError as error:
         raise UsageError("Dask is not installed here",
                          next_step="pip install 'sm-patch[farm]'") from error
-    options: dict[str, Any] = {"timeout": 20} if scheduler else {
-        "n_workers": jobs, "threads_per_worker": 1, "dashboard_address": None}
-    try:
-        client: Any = Client(scheduler, **options)  # type: ignore[no-untyped-call]
-    except (OSError, TimeoutError) as error:
-        raise UsageError(f"no Dask scheduler answers at {scheduler}",
-                         next_step="start one with `dask scheduler`") from error
-    with client:
-        yield DaskFarm(client)
+    with scratch() as folder:
+        options: dict[str, Any] = {"timeout": 20} if scheduler else {
+            "n_workers": jobs, "threads_per_worker": 1, "dashboard_address": None}
+        try:
+            with dask.config.set({"temporary-directory": str(folder)}):
+                client: Any = Client(scheduler, **options)  # type: ignore[no-untyped-call]
+        except (OSError, TimeoutError) as error:
+            raise UsageError(f"no Dask scheduler answers at {scheduler}",
+                             next_step="start one with `dask scheduler`") from error
+        with client:
+            farm = DaskFarm(client)
+            try:
+                yield farm
+            except BaseException:
+                farm.close()
+                raise

@@ -30,6 +30,13 @@ HEADERS = """
 #include <flashinfer/mma.cuh>
 #include <flashinfer/vec_dtypes.cuh>
 using namespace cute;
+__device__ int level() {
+#ifdef __CUDA_ARCH__
+  return __CUDA_ARCH__;
+#else
+  return 0;
+#endif
+}
 """
 
 KERNELS: dict[str, str] = {}
@@ -89,6 +96,9 @@ _GUARDS = {
     "an invalid path of CuTe": ("p[2] = 1;", f'CUTE_INVALID_CONTROL_PATH("{_INVALID}");',
                                 "p[3] = 1;"),
     "barrier of the grid": ('asm volatile("griddepcontrol.wait;" ::: "memory");', "", "p[3] = 1;"),
+    "a comment instead of a barrier": (
+        'asm volatile("griddepcontrol.wait;" ::: "memory");',
+        'asm volatile("/* griddepcontrol.wait; */" ::: "memory");', "p[3] = 1;"),
     "atomics in an inlined function": ("atomicAdd(p, 1u);", "", "p[3] = 1;"),
     "stores of a real kernel": ("for (int i = 0; i < 8; i++) f[i] = f[i + 8] * 2.f;", "", ""),
     "every way out is a trap": ("p[0] = 2;", 'asm volatile("brkpt;"); asm volatile("trap;");', ""),
@@ -151,6 +161,11 @@ KERNELS |= {
     "checks its input": "assert(p[1] > 0); p[0] = p[1];",
     "traps on bad input": "if (p[1] == 7) __trap(); p[0] = p[1];",
     "prints a value": 'printf("value %u\\n", *p);',
+    "for older GPUs, by a function": "if (level() < 1200) p[threadIdx.x] = 1;",
+    "atomics for older GPUs, by a function": "p[1] = 1; if (level() < 1200) atomicAdd(p, 1u);",
+    "for newer GPUs, by a function": "if (level() >= 900) p[threadIdx.x] = 1;",
+    "atomics for older GPUs": "p[1] = 1;\n#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 1200\n"
+                              "atomicAdd(p, 1u);\n#endif\n",
     "other code for new GPUs": "\n#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200\n"
                                "p[0] = __ldg(p + 1) + 1;\n#else\np[0] = p[1] + 1;\n#endif\n",
 }

@@ -177,8 +177,8 @@ def test_a_plain_target_is_told_what_it_needs(toy: Path, environ: dict[str, str]
     assert "needs an a or f target: the same unit is real on sm_120a, sm_120f" in run.stdout
 
 
-def _compiling(toy: Path, environ: dict[str, str], instances: int, *before: str
-               ) -> subprocess.Popen[bytes]:
+def _compiling(toy: Path, environ: dict[str, str], instances: int, *before: str,
+               executor: str = "local") -> subprocess.Popen[bytes]:
     """A verification that has come to cicc."""
     many = "".join(f"template __global__ void slow<{n}>(int *);\n" for n in range(instances))
     (toy / "toy/csrc/other.cu").write_text(
@@ -186,7 +186,7 @@ def _compiling(toy: Path, environ: dict[str, str], instances: int, *before: str
         f"p[i] = p[i + N] * N + p[i + 1]; }}\n{many}")
     process = subprocess.Popen(
         [*before, sys.executable, "-m", "patcher", "verify", "toy", "--unit", "other.cu",
-         "--root", toy, "--arch", "sm_120a", "--jobs", "1"],
+         "--root", toy, "--arch", "sm_120a", "--jobs", "1", "--executor", executor],
         env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while not _users_of(environ["TMPDIR"], "bin/cicc"):
@@ -196,16 +196,20 @@ def _compiling(toy: Path, environ: dict[str, str], instances: int, *before: str
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM,
-                                    pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("executor", "number"), [
+    ("local", signal.SIGINT), ("local", signal.SIGTERM),
+    pytest.param("local", signal.SIGHUP, marks=pytest.mark.slow),
+    pytest.param("dask", signal.SIGINT, marks=pytest.mark.slow),
+    pytest.param("dask", signal.SIGTERM, marks=pytest.mark.slow),
+])
 def test_an_interrupt_leaves_nothing_behind(
-    number: signal.Signals, toy: Path, environ: dict[str, str]
+    executor: str, number: signal.Signals, toy: Path, environ: dict[str, str]
 ) -> None:
-    process = _compiling(toy, environ, 4000)  # cicc works for many seconds
+    process = _compiling(toy, environ, 4000, executor=executor)  # cicc works for many seconds
     process.send_signal(number)
-    _, messages = process.communicate(timeout=20)
+    _, messages = process.communicate(timeout=40)
     assert process.returncode == 130
-    assert messages.decode().startswith("sm-patch: interrupted")
+    assert "sm-patch: interrupted" in messages.decode()
     assert number is signal.SIGINT or number.name in messages.decode()  # who ended it is told
     assert _users_of(environ["TMPDIR"]) == []
     assert os.listdir(environ["TMPDIR"]) == []
