@@ -15,7 +15,7 @@ from typing import Protocol
 from zipfile import BadZipFile, ZipFile
 
 from patcher.changes import Change, Create, Delete, Link, Modify, Move, Unlink
-from patcher.errors import InputError, UnsafePath
+from patcher.errors import InputError, PatcherError, UnsafePath
 
 MAX_FILE_BYTES = 256 << 20  # nothing we read as text is larger; protects memory on hostile trees
 
@@ -87,6 +87,14 @@ def read_plain(path: str) -> bytes:
             raise UnsafePath("not a plain file", where=path) from None
         raise InputError(f"cannot read: {error.strerror}", where=path,
                          next_step=_READ_ADVICE.get(error.errno or 0)) from error
+
+
+def plain_text(path: Path) -> str:
+    """A plain file's text; "" for what is absent, closed, no file, or too large."""
+    try:
+        return read_plain(str(path)).decode("utf-8", "replace")
+    except (OSError, PatcherError):
+        return ""
 
 
 def _mode(path: str) -> int:

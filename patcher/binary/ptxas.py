@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import mmap
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from patcher.binary.mapped import mapped
 from patcher.errors import InputError
 
 _TARGET = re.compile(rb"\bsm_(?:9\d|1\d\d)[af]?\b")  # older names stand there and are not accepted
@@ -25,7 +25,7 @@ class Ptxas:
 def read_ptxas(path: Path) -> Ptxas:
     """Read a ptxas; raises InputError when the file is not there or does not look like one."""
     try:
-        with open(path, "rb") as handle, mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ) as data:
+        with mapped(path) as data:
             found = _RELEASE.search(data)
             release = found[1].decode() if found else ""
             targets = frozenset(name.decode() for name in _TARGET.findall(data))

@@ -22,6 +22,7 @@ from typing import Any
 import click
 
 from patcher.commands.again import Given, again, given
+from patcher.commands.printable import printable
 from patcher.errors import PatcherError, output_errors
 
 _DEFAULT_REFERENCES = ("sm_90a", "sm_100a")
@@ -58,7 +59,7 @@ class Settings:
         if self.talk is not None:
             self.talk(text)
         else:
-            click.echo(self.again(text), err=True)
+            click.echo(printable(self.again(text)), err=True)
 
     def emit(self, text: str, *, verbatim: bool = False) -> None:
         """Write a verb's data to ``-o FILE``, else to stdout; ``verbatim`` is not talk.
@@ -66,7 +67,7 @@ class Settings:
         Raises InputError when the file cannot be written.
         """
         if self.format == "text" and not verbatim:
-            text = self.again(text)
+            text = printable(self.again(text))
         if self.output is None or self.output == "-":
             with output_errors("stdout"):
                 click.echo(text, nl=not text.endswith("\n"))

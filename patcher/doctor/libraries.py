@@ -11,12 +11,11 @@ from pathlib import Path
 from patcher.binary.abi import Exports
 from patcher.binary.dynamic import Dynamic, read_dynamic
 from patcher.errors import InputError, PatcherError
-from patcher.tree import matching
+from patcher.tree import matching, plain_text
 
 # Their libraries are providers, or have nothing to do with GPUs and are many.
 _PROVIDERS = ("torch", "nvidia", "triton", "numpy", "scipy", "pandas", "pyarrow", "sklearn")
 _ROW = re.compile(r'^"?([^,"\n]+\.so)"?,', re.M)
-_MAX_RECORD = 64 << 20
 _MAX_LIBRARIES = 5000
 
 
@@ -124,13 +123,7 @@ def recorded_libraries(info: Path) -> list[str]:
 
 
 def _rows(record: Path) -> list[str]:
-    try:
-        if record.stat().st_size > _MAX_RECORD:
-            return []
-        text = record.read_text("utf-8", "replace")
-    except OSError:
-        return []
-    return [row for row in _ROW.findall(text) if not row.startswith(("/", "..")) and
+    return [row for row in _ROW.findall(plain_text(record)) if not row.startswith(("/", "..")) and
             "/../" not in row]
 
 

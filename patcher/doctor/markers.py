@@ -14,7 +14,7 @@ from pathlib import Path
 
 from patcher.toolchain.find import has_text, tool_version
 from patcher.toolchain.model import Toolkit
-from patcher.tree import matching
+from patcher.tree import matching, plain_text
 
 _CUDART = re.compile(r"#\s*define\s+CUDART_VERSION\s+(\d+)")
 _CCCL = re.compile(r"#\s*define\s+CCCL_VERSION\s+(\d+)")
@@ -103,10 +103,7 @@ def _arity(includes: Sequence[Path]) -> int | None:
 
 
 def _search(pattern: re.Pattern[str], path: Path) -> str | None:
-    try:
-        match = pattern.search(path.read_text("utf-8", "replace"))
-    except OSError:
-        return None
+    match = pattern.search(plain_text(path))
     return match[1] if match else None
 
 

@@ -17,7 +17,7 @@ from patcher.doctor.libraries import Libraries
 from patcher.package.metadata import normalise
 from patcher.package.model import Environment
 from patcher.toolchain.model import Toolkit
-from patcher.tree import matching
+from patcher.tree import matching, plain_text
 
 _TORCH_CUDA = re.compile(r"""^cuda\b[^=\n]*=\s*["'](\d+\.\d+)""", re.M)
 
@@ -128,11 +128,7 @@ class Surroundings:
     def torch_cuda(self) -> str | None:
         """The CUDA release (``12.8``) that the installed torch was built with, from version.py."""
         folder = self.anywhere("torch")
-        try:
-            text = (folder / "version.py").read_text("utf-8", "replace") if folder else ""
-        except OSError:
-            return None
-        match = _TORCH_CUDA.search(text)
+        match = _TORCH_CUDA.search(plain_text(folder / "version.py")) if folder else None
         return match[1] if match else None
 
     def owns(self, root: Path) -> bool:

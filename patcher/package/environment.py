@@ -18,7 +18,7 @@ from typing import TypedDict
 
 from patcher.errors import InputError
 from patcher.package.model import Environment
-from patcher.tree import matching
+from patcher.tree import matching, plain_text
 
 _TIMEOUT = 20
 _MAX_PTH_BYTES = 1 << 20
@@ -143,11 +143,8 @@ def _interpreter_in(folder: Path) -> Path | None:
 
 def _config(prefix: Path) -> dict[str, str]:
     """pyvenv.cfg as pairs; empty outside a venv."""
-    try:
-        text = (prefix / "pyvenv.cfg").read_text("utf-8", "replace")
-    except OSError:
-        return {}
-    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
+    lines = plain_text(prefix / "pyvenv.cfg").splitlines()
+    pairs = (line.split("=", 1) for line in lines if "=" in line)
     return {key.strip().lower(): value.strip() for key, value in pairs}
 
 
@@ -202,7 +199,7 @@ def path_lines(site: Path) -> Iterator[Path]:
         try:
             if file.stat().st_size > _MAX_PTH_BYTES:
                 continue
-            text = file.read_text("utf-8", "replace")
+            text = plain_text(file)
         except OSError:
             continue
         for line in text.splitlines():

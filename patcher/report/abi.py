@@ -36,7 +36,8 @@ def to_text(verdict: Verdict) -> Iterator[str]:
         yield from wrap(f"cannot be read: {problem}", "  ", "    ")
     for fit in verdict.libraries:
         releases = ", ".join(fit.fit.fitting) or "no known release"
-        yield from wrap(f"{fit.path.name}: asks {fit.asked} names of torch; fits {releases}",
+        name = "/".join(fit.path.parts[-2:])
+        yield from wrap(f"{name}: asks {fit.asked} names of torch; fits {releases}",
                         "  ", "    ")
         if fit.fit.unknown:
             yield from wrap(f"{len(fit.fit.unknown)} of them no known release has: built for a "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
 from patcher.doctor.model import Result, Status, Surroundings
@@ -26,7 +27,8 @@ def to_text(results: Sequence[Result], surroundings: Surroundings) -> str:
     lines = [*wrap(headline(bad, surroundings)), *wrap(_context(surroundings)), ""]
     for result in bad:
         lines += [*_finding(result), ""]
-    well = {r.id: r.summary for r in results if r.status is Status.OK}
+    wrong = {r.id for r in bad}
+    well = {r.id: None for r in results if r.status is Status.OK and r.id not in wrong}
     lines += wrap(", ".join(well), "ok: ") if well else []
     skipped = [r.summary for r in results if r.status is Status.SKIPPED]
     lines += [line for text in skipped for line in wrap(text, "skipped: ")]
@@ -58,7 +60,7 @@ def _finding(result: Result) -> Iterator[str]:
     yield from wrap(result.summary, f"{result.status.value.upper()} {result.id}: ", "  ")
     for line in result.evidence:
         yield from wrap(line, "    ", "      ")
-    for number, line in enumerate(result.repair.lines):
+    for number, line in enumerate(map(_typed, result.repair.lines)):
         yield f"  or:     {line}" if number else f"  repair: {line}"
     for line in result.repair.advice:
         yield from wrap(line, "  advice: ", "    ")
@@ -67,9 +69,16 @@ def _finding(result: Result) -> Iterator[str]:
 def _next(bad: Sequence[Result], surroundings: Surroundings) -> Iterator[str]:
     for result in bad:
         if result.repair.lines:
-            yield f"Next: {result.repair.lines[0]}"
+            yield f"Next: {_typed(result.repair.lines[0])}"
             return
     yield f"Next: sm-patch scan {surroundings.packages[0] if surroundings.packages else 'PACKAGE'}"
+
+
+def _typed(command: str) -> str:
+    """A command to type; never one that a file's name could end, and begin another."""
+    if any(unicodedata.category(c) == "Cc" for c in command):
+        return "(no command can be shown: a name in it has control characters)"
+    return command
 
 
 def wrap(text: str, lead: str = "", hang: str | None = None) -> list[str]:

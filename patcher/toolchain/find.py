@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from patcher.binary.mapped import mapped
 from patcher.errors import InputError, UsageError
 from patcher.package.model import Environment
 from patcher.toolchain.host import PLATFORMS, find_host_compiler, machine_platform
 from patcher.toolchain.model import HostCompiler, Toolkit
-from patcher.tree import matching
+from patcher.tree import matching, plain_text
 
 DEFAULT_VERSION = "13.0"  # the release that the shipped instruction table was measured with
 _FOLDERS = {"x86_64": "x86_64-linux", "aarch64": "sbsa-linux"}
 _MACHINES = {62: "x86_64", 183: "aarch64"}  # e_machine in the ELF header
 _VERSION = re.compile(r"\d+(\.\d+){0,2}$")
-_CUDA_H = re.compile(rb"#define\s+(?:CUDA_VERSION|CUDART_VERSION)\s+(\d+)")
-_JSON = re.compile(rb'"cuda"\s*:\s*\{[^}]*?"version"\s*:\s*"(\d+\.\d+)')
+_CUDA_H = re.compile(r"#define\s+(?:CUDA_VERSION|CUDART_VERSION)\s+(\d+)")
+_JSON = re.compile(r'"cuda"\s*:\s*\{[^}]*?"version"\s*:\s*"(\d+\.\d+)')
 _TOOL = re.compile(rb"release \d+\.\d+, V(\d+\.\d+\.\d+)")
 _WRAPPED = re.compile(rb"(/[\w./+-]*/nvcc)\b")
 _SHARED = re.compile(r"cu\d+$")
@@ -88,9 +88,9 @@ def platform_of(root: Path) -> str:
 def _processor(program: Path) -> str:
     """What an ELF program runs on, from its header; this machine's when it does not say."""
     try:
-        with open(program, "rb") as file:
-            header = file.read(20)
-    except OSError:
+        with mapped(program) as data:
+            header = data[:20]
+    except (OSError, ValueError):
         header = b""
     number = int.from_bytes(header[18:20], "little") if header.startswith(b"\x7fELF") else 0
     return _MACHINES.get(number) or machine_platform()
@@ -153,28 +153,21 @@ def _split_wheels(root: Path) -> list[Path]:
 
 def _header_version(include: Path) -> str:
     for name in ("cuda.h", "cuda_runtime_api.h"):
-        try:
-            match = _CUDA_H.search((include / name).read_bytes())
-        except OSError:
-            continue
-        if match:
+        if match := _CUDA_H.search(plain_text(include / name)):
             number = int(match[1])
             return f"{number // 1000}.{number % 1000 // 10}"
     return ""
 
 
 def _json_version(root: Path) -> str:
-    try:
-        match = _JSON.search((root / "version.json").read_bytes())
-    except OSError:
-        return ""
-    return match[1].decode() if match else ""
+    match = _JSON.search(plain_text(root / "version.json"))
+    return match[1] if match else ""
 
 
 def has_text(tool: Path, text: str) -> bool:
     """True for a program that holds this text; it is not run."""
     try:
-        with open(tool, "rb") as handle, mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ) as data:
+        with mapped(tool) as data:
             return data.find(text.encode()) >= 0
     except (OSError, ValueError):
         return False
@@ -183,7 +176,7 @@ def has_text(tool: Path, text: str) -> bool:
 def tool_version(tool: Path) -> str:
     """The full version (``13.0.88``) in the text of nvcc or cicc, "" without; it is not run."""
     try:
-        with open(tool, "rb") as handle, mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ) as data:
+        with mapped(tool) as data:
             match = _TOOL.search(data)
             return match[1].decode() if match else ""
     except (OSError, ValueError):
@@ -243,7 +236,7 @@ def _root_of(path: Path) -> Path | None:
 
 def _wrapped(path: Path) -> Path | None:
     """The nvcc that a small shell script runs, None for a real one."""
-    with open(path, "rb") as handle:
-        head = handle.read(_WRAPPER_BYTES)
+    with mapped(path) as data:
+        head = data[:_WRAPPER_BYTES]
     match = _WRAPPED.search(head) if head.startswith(b"#!") else None
     return Path(match[1].decode()) if match else None

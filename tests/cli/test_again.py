@@ -13,6 +13,7 @@ from patcher.cli import main
 from patcher.commands import VERBS
 from patcher.commands.again import REPEATED, again
 from patcher.commands.options import common
+from patcher.commands.printable import printable
 from tests.doctor import mini
 
 PLACE = {"root": ("/mnt/my image",), "arch": ("12.1", "sm_120f"), "group": ("a",)}
@@ -49,6 +50,15 @@ def test_commands_in_a_text_are_completed(text: str, expected: str) -> None:
 ])
 def test_pip_is_told_the_environment(text: str, expected: str) -> None:
     assert again(text, {"python": ("/v",)}) == expected
+
+
+@pytest.mark.parametrize(("text", "shown"), [
+    ("a\x1b[31mb", "a\\x1b[31mb"), ("a\x9b2Jb", "a\\x9b2Jb"), ("a\rb", "a\\rb"), ("\x07", "\\x07"),
+    ("a\u202etxt.exe", "a\\u202etxt.exe"), ("\udc9b", "\\udc9b"),
+    ("tab\tand\nline, größer, 日本", "tab\tand\nline, größer, 日本"),
+])
+def test_a_terminal_obeys_no_name(text: str, shown: str) -> None:
+    assert printable(text) == shown
 
 
 def test_without_options_nothing_changes() -> None:

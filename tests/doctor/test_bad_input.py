@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
+import shlex
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -233,3 +236,57 @@ def test_a_fat_binary_that_lies_about_its_size(tmp_path: Path) -> None:
     mini.dist(tmp_path / "site", "ext", "1.0", "ext/k.so")
     found = mini.findings(tmp_path / "site")["gpu-code-ext"]
     assert "the GPU code of k.so cannot be read" in found.summary
+
+
+EVIL = "x; touch ran\x1b]0;title\x07"
+
+
+def test_names_of_packages_are_no_commands(open_site: Path, tmp_path: Path) -> None:
+    """A printed command runs what it shows, and a terminal obeys no name."""
+    (open_site / "ext-1.0.dist-info").rename(open_site / f"{EVIL}-1.0.dist-info")
+    (open_site / f"{EVIL}-1.0.dist-info/RECORD").write_text("ext/ops.so,,\next/gone.so,,\n")
+    mini.dist(open_site, "y; touch ran", "1.0", "ext/ops.so")
+    text = sm_patch("doctor", "--root", open_site)
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "no command can be shown" in text
+    commands = [line.partition(": ")[2].strip() for line in text.splitlines()
+                if line.lstrip().startswith(("repair:", "or:", "Next:"))]
+    assert any("'y; touch ran'" in command for command in commands)
+    for command in commands:  # as a shell takes them apart
+        if not command.startswith("(") and " && " not in command:
+            assert "touch" not in shlex.split(command)
+    json.loads(sm_patch("doctor", "--root", open_site, "--format", "json"))
+
+
+@pytest.mark.parametrize("text", ["../../../../etc/passwd.so,,\n", "/etc/x.so,,\n", "a" * 200_000,
+                                  "\0\0\0", "ext/../../x.so,,\n", '"ext/ops.so', "\r\n" * 1000])
+def test_a_record_that_lies_leads_nowhere_else(open_site: Path, text: str) -> None:
+    (open_site / "ext-1.0.dist-info/RECORD").write_text(text + "\nother/ops.so,,\n")
+    found = mini.findings(open_site)
+    assert not any("passwd" in line for result in found.values() for line in result.evidence)
+    assert "abi-other" in found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["nvidia/cu13/bin/nvcc", "nvidia/cu13/nvvm/bin/cicc",
+                                   "nvidia/cu13/include/cuda_runtime_api.h",
+                                   "nvidia/cu13/include/crt/host_runtime.h",
+                                   "nvidia/cu13/bin/nvcc.profile", "torch/version.py",
+                                   "ext/__init__.py", "nvidia/cu13/include/cuda_fp16.h"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "empty"])
+def test_files_of_strange_kinds_do_not_hold_the_doctor(open_site: Path, place: str, kind: str
+                                                       ) -> None:
+    """A pipe without a writer would be waited for until morning, /dev/zero read for ever."""
+    path = open_site / place
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.write_bytes(b"")
+    run = subprocess.run([sys.executable, "-m", "patcher", "doctor", "--root", open_site],
+                         capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 0, run.stderr
+    assert "abi-other" in run.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from shlex import quote
 
 from patcher.binary.abi import MissingSymbol
 from patcher.doctor.fit import LibraryFit, common_releases, judge, minor, releases_for
@@ -11,7 +12,7 @@ from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.errors import PatcherError
 
 _SHOWN = 4
-_REINSTALL = "pip install --force-reinstall --no-deps torch"
+_AGAIN = "pip install --force-reinstall --no-deps"
 
 
 def torch_abi(surroundings: Surroundings) -> Iterable[Result]:
@@ -26,7 +27,7 @@ def torch_abi(surroundings: Surroundings) -> Iterable[Result]:
             except PatcherError as error:
                 yield Result(f"abi-{name}", Status.WARNING, f"{path.name} cannot be read: "
                              f"{error.what}", (str(path), "truncated, or still being installed"),
-                             Repair(commands=(f"pip install --force-reinstall --no-deps {name}",)))
+                             Repair(commands=(f"{_AGAIN} {quote(name)}",)))
         if fits:
             yield from _of_package(name, fits, surroundings)
 
@@ -38,7 +39,7 @@ def _of_package(name: str, fits: Sequence[LibraryFit],
         problem = surroundings.libraries.torch_problem
         yield Result(f"abi-{name}", Status.WARNING if problem else Status.SKIPPED,
                      f"{name} is not judged: {problem or 'there is no torch to compare with'}",
-                     repair=Repair(commands=(_REINSTALL,) if problem else ()))
+                     repair=Repair(commands=(f"{_AGAIN} torch",) if problem else ()))
         return
     broken = [fit for fit in fits if fit.missing]
     if not broken:
@@ -83,7 +84,7 @@ def shown(symbol: MissingSymbol) -> str:
 
 def ways_out(name: str, built_for: Sequence[str], torch: str) -> tuple[str, ...]:
     """Commands that end a mismatch, least effort first."""
-    distribution = name.replace("_", "-")
+    distribution = quote(name.replace("_", "-"))
     ways = []
     for requirement in releases_for(distribution, torch)[:1]:
         # a successor under another name brings the same files; pip would not remove the old ones

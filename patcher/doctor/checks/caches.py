@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 
 from patcher.caches.registry import registry
 from patcher.doctor.model import Repair, Result, Status, Surroundings
@@ -29,7 +30,7 @@ def writable_caches(surroundings: Surroundings) -> Iterable[Result]:
             "cache-writable", Status.ERROR,
             f"{place} cannot be written: no {names[0]} can be kept there",
             (*names[1:4], "expect: PermissionError: [Errno 13] Permission denied"),
-            Repair(commands=(f"chown -R $USER {place}", "eval \"$(sm-patch env)\"")))
+            Repair(commands=(f"chown -R $USER {quote(str(place))}", "eval \"$(sm-patch env)\"")))
     if checked and not barred:
         yield Result("cache-writable", Status.OK, f"all {checked} cache folders can be written")
 

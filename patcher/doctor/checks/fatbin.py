@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from patcher.arch import Target
 from patcher.binary.demangle import demangle
@@ -113,7 +114,7 @@ def _stubs(name: str, target: Target, found: Stubs) -> Iterator[Result]:
                for k in kernels[:_KERNELS]),
              "compiled away for this target: by a guard, or because nothing in it has an effect",
              *((_ABORTS,) if found.aborting else ())),
-            Repair(commands=(f"sm-patch scan {name}",)))
+            Repair(commands=(f"sm-patch scan {quote(name)}",)))
     if found.unknown:
         yield Result(
             f"stub-kernels-{name}", Status.SKIPPED,

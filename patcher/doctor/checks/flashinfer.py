@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from shlex import quote
 
 from patcher.binary.fatbin import covers, gpu_code
 from patcher.caches.invalidate import places
@@ -41,7 +42,7 @@ def version_triple(surroundings: Surroundings) -> Iterable[Result]:
         + (f" ({_OFF} is set)" if off else ": its import stops"),
         (*listed, (f"expect: RuntimeError: {wrong[0]} version ({found[wrong[0]]}) does not match "
          f"flashinfer version ({main})")),
-        Repair(commands=("pip install " + " ".join(f"'{n}=={main}'" for n in wrong),)))
+        Repair(commands=("pip install " + " ".join(quote(f"{n}=={main}") for n in wrong),)))
 
 
 def built_modules(surroundings: Surroundings) -> Iterable[Result]:

@@ -6,20 +6,21 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 from patcher.cuda.model import Configuration, Missing, TranslationUnit
 from patcher.doctor.markers import CCCL_MARKERS, cccl_version, dotted
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.package.metadata import parse_record
 from patcher.toolchain.model import Toolkit
-from patcher.tree import matching
+from patcher.tree import matching, plain_text
 
 # What JIT units of this field include; each stands for the headers behind it.
 PROBES = ("nv/target", "cuda/std/atomic", "cuda_fp16.h", "cooperative_groups.h", "cub/cub.cuh")
 _CCCL = "nvidia-cuda-cccl"
 _OWNERS = {"nv": _CCCL, "cuda": _CCCL, "cub": _CCCL, "thrust": _CCCL, "crt": "nvidia-cuda-crt"}
 _RUNTIME = "nvidia-cuda-runtime"
-_SHOWN = 6
+_SHOWN, _FORETOLD = 6, 2
 
 
 def toolkit_headers(surroundings: Surroundings) -> Iterable[Result]:
@@ -81,19 +82,25 @@ def _gap(toolkit: Toolkit, missing: list[Missing], surroundings: Surroundings) -
     detail = ": a partial copy of CCCL, of which only the whole set works" if partial else ""
     release = toolkit.tool or toolkit.version
     pin = ".".join(release.split(".")[:2])
+    absent = f"; {owner} is not installed" if owner and not surroundings.version_of(owner) else ""
     wheels = (f"pip install '{owner}=={pin}.*'",) if owner else ()
     ours = surroundings.owns(toolkit.path) if toolkit.path else False
     mergeable = owner == _CCCL and not present and ours and _bundled(surroundings)
     patchset = "cuda-headers/cccl" if mergeable else None
     return Result(
         "toolkit-headers", Status.ERROR,
-        f"{first.include} is missing{place}{detail}",
-        (f"in {toolkit.path}",
-         *(f"expect: {m.source}:{m.line}: fatal error: {m.include}: No such file or directory"
-           for m in missing[:_SHOWN]),
+        f"{first.include} is missing{place}{detail}{absent}",
+        (f"in {toolkit.path}", *(_expected(m, toolkit) for m in missing[:_FORETOLD]),
+         *([f"and {len(missing) - _FORETOLD} more headers"] if len(missing) > _FORETOLD else []),
          *((f"a complete CCCL is {_bundled(surroundings)}",) if patchset else ())),
         Repair(patchset, wheels),
     )
+
+
+def _expected(missing: Missing, toolkit: Toolkit) -> str:
+    where = "x.cu" if _is_probe(missing) else missing.source.removeprefix(f"{toolkit.path}/")
+    return (f"expect: {where}:{missing.line}: fatal error: {missing.include}: No such file or "
+            "directory")
 
 
 def _bundled(surroundings: Surroundings) -> Path | None:
@@ -126,7 +133,7 @@ def _mixed(toolkit: Toolkit, what: str, evidence: tuple[str, ...]) -> Result:
         (f"in {toolkit.path}", *evidence,
          ('expect: cuda/std/__host_stdlib/cstdio:24:17: error: missing binary operator before '
           'token "("')),
-        Repair(commands=(f"rm -r {toolkit.path}/include/cccl",
+        Repair(commands=(f"rm -r {quote(str(toolkit.path))}/include/cccl",
                          f"pip install --force-reinstall --no-deps {_CCCL}")))
 
 
@@ -136,9 +143,8 @@ def _strangers(root: Path, surroundings: Surroundings) -> Iterator[str]:
     folder = root / "include" / "cccl"
     if owner is None or owner.folder.parent not in root.parents or not os.path.isdir(folder):
         return
-    try:
-        record = parse_record((owner.folder / "RECORD").read_text("utf-8", "replace"))
-    except OSError:
+    record = parse_record(plain_text(owner.folder / "RECORD"))
+    if not record:
         return
     for path in (p for p in matching(folder, "**/*") if os.path.isfile(p)):
         entry = record.get(path.relative_to(owner.folder.parent).as_posix())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable
+from shlex import quote
 
 from patcher.doctor.checks.closed import closed
 from patcher.doctor.libraries import recorded_libraries
@@ -35,16 +36,16 @@ def installs(surroundings: Surroundings) -> Iterable[Result]:
                     "installs", Status.WARNING,
                     f"{name} has the metadata of {' and '.join(several)}: an upgrade was "
                     "interrupted", (f"in {site}",),
-                    Repair(commands=(f"pip install --force-reinstall --no-deps {name}",)))
+                    Repair(commands=(f"pip install --force-reinstall --no-deps {quote(name)}",)))
         for name, lost in missing.items():
             yield Result(
                 "installs", Status.ERROR,
                 f"{name} lacks libraries that its RECORD lists ({len(lost)}): it is still being "
                 "unpacked, or was damaged", (f"in {site}", *lost[:_SHOWN]),
-                Repair(commands=(f"pip install --force-reinstall --no-deps {name}",)))
+                Repair(commands=(f"pip install --force-reinstall --no-deps {quote(name)}",)))
         leftovers = [path.name for path in matching(site, "~*")]
         if leftovers:
             yield Result("installs", Status.WARNING,
                          "pip left folders of an interrupted uninstall behind",
                          (f"in {site}", *leftovers[:_SHOWN]),
-                         Repair(commands=(f"rm -r {site}/~*",)))
+                         Repair(commands=(f"rm -r {quote(str(site))}/~*",)))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 
 from patcher.doctor.model import Repair, Result, Status, Surroundings
-from patcher.tree import matching
+from patcher.tree import matching, plain_text
 
 _LIBRARIES = ("lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
 
@@ -34,7 +35,7 @@ def _lib64(root: Path, patchable: bool) -> Iterable[Result]:
         return
     # with a folder targets, as conda has it, nvcc searches that (_TARGET_SIZE_ is empty then)
     searched = target == "lib" and not os.path.isdir(root / "targets") and (
-        "lib$(_TARGET_SIZE_)" in _text(root / "bin" / "nvcc.profile"))
+        "lib$(_TARGET_SIZE_)" in plain_text(root / "bin" / "nvcc.profile"))
     who = "nvcc itself and JIT builds search" if searched else "JIT builds search"
     yield Result(
         "toolkit-lib64", Status.ERROR,
@@ -51,16 +52,10 @@ def _absence(link: Path) -> str:
 
 def _repair(link: Path, target: str, patchable: bool) -> Repair:
     """The patchset, which replaces nothing; a broken link is for its owner to replace."""
+    names = f"{quote(target)} {quote(str(link))}"
     if os.path.islink(link):
-        return Repair(commands=(f"ln -sfn {target} {link}",))
-    return Repair("cuda-libraries" if patchable else None, (f"ln -s {target} {link}",))
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError:
-        return ""
+        return Repair(commands=(f"ln -sfn {names}",))
+    return Repair("cuda-libraries" if patchable else None, (f"ln -s {names}",))
 
 
 def _cudart(root: Path, patchable: bool) -> Iterable[Result]:
@@ -102,13 +97,14 @@ def driver_library(surroundings: Surroundings) -> Iterable[Result]:
         return
     driver = cache.get("libcuda.so.1")
     place = _stub_place(surroundings)
-    make = f"mkdir -p {place.parent} && " if place else ""
+    link = place or (driver.parent if driver else Path()) / "libcuda.so"
+    make = f"mkdir -p {quote(str(place.parent))} && " if place else ""
     if driver:
         yield Result(
             "driver-library", Status.WARNING,
             f"the driver is {driver}, but there is no libcuda.so to link against",
             ("expect: /usr/bin/ld: cannot find -lcuda",),
-            Repair(commands=(f"{make}ln -s {driver} {place or driver.parent / 'libcuda.so'}",)))
+            Repair(commands=(f"{make}ln -s {driver} {quote(str(link))}",)))
     else:
         yield Result("driver-library", Status.SKIPPED,
                      "no driver here: what links -lcuda, as FlashInfer's modules do, can only be "

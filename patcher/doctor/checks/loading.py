@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from patcher.binary.loader import Loader, Unresolved, ld_cache
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.errors import PatcherError
-from patcher.tree import matching
+from patcher.tree import matching, plain_text
 
 _DATA = Path(__file__).parents[2] / "data" / "cuda_wheels.json"
 _DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1", "libcudadebugger.so.1")
@@ -21,7 +22,6 @@ _TORCH = ("libtorch_global_deps.so", "libtorch_python.so")
 _MENTION = re.compile(r"\blib\w+\.so(?:\.\d+)*")
 _OURS = re.compile(r"lib(cu|nv|npp)")  # what wheels bring; the rest is the system's
 _HOMES = ("nvidia/*/lib", "torch/lib")
-_MAX_SOURCE = 1 << 20
 
 
 def needed_libraries(surroundings: Surroundings) -> Iterable[Result]:
@@ -59,12 +59,7 @@ def _preloads(name: str, surroundings: Surroundings) -> Iterator[Path]:
     """Libraries that the package's own Python code opens by name before it loads its own."""
     folder = surroundings.anywhere(name)
     for source in matching(folder, "*.py") if folder else ():
-        try:
-            if source.stat().st_size > _MAX_SOURCE:
-                continue
-            text = source.read_text("utf-8", "replace")
-        except OSError:
-            continue
+        text = plain_text(source)
         if "CDLL(" in text:
             for mention in dict.fromkeys(_MENTION.findall(text)):
                 yield from _present(mention, surroundings)
@@ -85,11 +80,12 @@ def _explained(package: str, lost: list[Unresolved],
         exact = next((path for path in present if path.name == missing.name), None)
         others = [path for path in present if path.name != f"{stem}.so"]
         if exact:
+            folder = quote(str(exact.parent))
             yield Result(
                 f"loader-{package}", Status.ERROR,
                 f"{missing.name} is installed, but the loader will not find it",
                 (*_evidence(missing), f"it is {exact}"),
-                Repair(commands=(f"export LD_LIBRARY_PATH={exact.parent}:$LD_LIBRARY_PATH",)))
+                Repair(commands=(f"export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH",)))
         elif others:
             yield Result(
                 f"loader-{package}", Status.ERROR,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 
 from patcher.doctor.installing import toolkit_command
 from patcher.doctor.markers import LAUNCH_ARITY, Parts, dotted, read_parts
 from patcher.doctor.model import Repair, Result, Status, Surroundings
 from patcher.toolchain.model import Toolkit
+from patcher.tree import plain_text
 
 _ESCAPE = "CCCL_DISABLE_CTK_COMPATIBILITY_CHECK"
 _CHECKER = "cuda/std/__cccl/cuda_toolkit.h"
@@ -115,18 +117,15 @@ def torch_release(surroundings: Surroundings) -> Iterable[Result]:
         (f"nvcc: {toolkit.nvcc}",
          "expect: RuntimeError: The detected CUDA version (" + toolkit.tool.rpartition(".")[0] +
          ") mismatches the version that was used to compile PyTorch"),
-        Repair(commands=(f"export CUDA_HOME={fitting[0]}" if fitting else
+        Repair(commands=(f"export CUDA_HOME={quote(str(fitting[0]))}" if fitting else
                          toolkit_command(built_with),)))
 
 
 def _has_escape(toolkit: Toolkit) -> bool:
     for folder in (*toolkit.include, *toolkit.system):
         for prefix in ("", "cccl/"):
-            try:
-                if _ESCAPE in (Path(folder) / f"{prefix}{_CHECKER}").read_text("utf-8", "replace"):
-                    return True
-            except OSError:
-                continue
+            if _ESCAPE in plain_text(Path(folder) / f"{prefix}{_CHECKER}"):
+                return True
     return False
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from patcher.binary.loader import ld_cache
@@ -77,7 +78,7 @@ def _of_target(folder: Path, version: str, wanted: str, chosen: Choice,
         return Result("triton-ptxas", Status.OK, f"{said}, which it knows", (str(path),))
     newer = [t for t in _others(surroundings) if wanted in t.targets]
     env = "env " if "-" in chosen.variable else "export "
-    commands = (*(f"{env}{chosen.variable}={t.path}" for t in newer[:1]),
+    commands = (*(f"{env}{chosen.variable}={quote(str(t.path))}" for t in newer[:1]),
                 "pip install 'triton>=3.6'")
     return Result(
         "triton-ptxas", Status.ERROR, f"{said}, which it does not know",
