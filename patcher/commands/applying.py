@@ -169,7 +169,7 @@ class Application:
         patchset = request.patchset
         names = {patchset.package_of(part, patch) for group in patchset.groups
                  if group.id in patchset.default_groups
-                 for part in (group, *group.parts) for patch in part.patches}
+                 for part in (group, *group.parts) for patch in part.every_patch}
         try:
             for name in sorted(names or {patchset.package}):
                 planner(name)
