@@ -85,6 +85,8 @@ class Generic:
     def about(self, package: Package) -> tuple[str, ...]:
         """That its units are guessed, and what its row says."""
         said = (self._known.wheel,) if self._known and not package.source_tree else ()
+        if package.read_only and not package.source_tree:
+            said = (*said, "an archive: libraries in it are not looked into")
         top = "" if package.source_tree else package.import_name
         if next(walk(package.tree, top, (".cu",)), None) is None:
             return said

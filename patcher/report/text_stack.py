@@ -10,7 +10,7 @@ from patcher.scan.model import FeatureSite, Report
 from patcher.scan.stack import CLOSED, OPEN, Verdict, judged
 
 _ORDER = ("wider", "narrower", "closed", "partly", "open")
-_SHOWN = 3  # places of one package
+_SHOWN = 2  # places of one package, where something is to be done
 
 
 def verdicts(report: Report) -> list[Verdict]:
@@ -64,12 +64,13 @@ def _feature(verdict: Verdict, several: bool, everything: bool) -> Iterator[str]
     where = f" on {verdict.capability}" if several else ""
     yield from wrap(f"[{verdict.answer}] {verdict.feature.title}{where}: {verdict.summary}")
     by_package: dict[str, list[FeatureSite]] = {}
+    limit = _SHOWN if verdict.ways else 1
     for site in verdict.sites:
         by_package.setdefault(site.package, []).append(site)
     for package, sites in by_package.items():
         shown = sites if everything else sorted(
             sites, key=lambda s: (s.opened_by is None, not s.default,
-                                  s.states[verdict.capability] != CLOSED))[:_SHOWN]
+                                  s.states[verdict.capability] != CLOSED))[:limit]
         for site in shown:
             yield from wrap(_site(site, verdict.capability), f"  {package}: ")
         if len(sites) > len(shown):

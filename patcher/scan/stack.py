@@ -194,6 +194,8 @@ def _answer(rule: FeatureRule, kernels: Sequence[FeatureSite], refused: bool,
             wide: Sequence[FeatureSite], shut: Sequence[FeatureSite],
             fallback: Sequence[FeatureSite]) -> tuple[str, str]:
     callers = ", ".join(dict.fromkeys(s.package for s in (wide or shut or fallback)))
+    if shut and all(s.role == "library" for s in shut) and not refused:
+        return "closed", f"the prebuilt libraries of {callers} hold no code for it"
     if refused and wide:
         return "wider", f"{callers} turns it on, {rule.calls} refuses it"
     if refused:
@@ -204,8 +206,8 @@ def _answer(rule: FeatureRule, kernels: Sequence[FeatureSite], refused: bool,
         if shut and not wide:
             return "narrower", f"{open_in}, {callers} refuses it in {_count(shut)}"
         return "partly", f"{open_in}, {callers} takes another way in {_count(fallback or shut)}"
-    if shut:
-        return "closed", f"{callers} refuses it in {_count(shut)}"
+    if shut:  # there may be other ways that none of these places decides
+        return "partly", f"{callers} refuses it in {_count(shut)}"
     if fallback:
         return "partly", f"{callers} takes another way in {_count(fallback)}"
     return "open", "nothing that is known keeps it out"

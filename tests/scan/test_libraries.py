@@ -86,3 +86,24 @@ def test_a_scan_of_a_wheel_without_libraries_says_nothing_of_them(
     report = scan_root(root, "sglang", "sm_120a", Options(layers=frozenset({Layer.BINARY})), "13.0")
     assert [row for row in report.libraries if row.kind == "prebuilt"] == []
     assert "Libraries with GPU code" not in render_text(report, Style(all=True))
+
+
+@pytest.mark.slow
+@pytest.mark.nvcc
+@pytest.mark.wheels
+def test_what_a_jit_cache_holds_is_a_row_and_no_gate(
+        nvcc: Path, unpacked: Callable[[str, str], Path], tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library in this user's FlashInfer cache, built for 9.0 only: nothing is closed by it, as
+    the package would build another one for this GPU."""
+    monkeypatch.setenv("FLASHINFER_WORKSPACE_BASE", str(tmp_path))
+    _library(nvcc, tmp_path, "norm", ("sm_90a",))
+    folder = tmp_path / ".cache" / "flashinfer" / "0.6.3" / "90a" / "cached_ops" / "norm"
+    folder.mkdir(parents=True)
+    (tmp_path / "demo" / "norm.so").rename(folder / "norm.so")
+    root = unpacked("flashinfer-python", "0.6.3")
+    package = find_package("flashinfer", find_environment(None, str(root)))
+    (row,) = (row_of(found, TARGETS) for found in libraries(profile_for(package), package))
+    assert (row.kind, row.module, row.codes) == ("jit", "norm", ("sm_90a",))
+    assert (row.usable["sm_120a"], row.usable["sm_90a"]) == (0, 1)
+    assert gates_of([row], [target("sm_120a")], [target("sm_90a")]) == []

@@ -57,7 +57,8 @@ def test_a_shipped_group_or_a_switch_of_the_caller_is_the_second_way_out() -> No
     ((("flashinfer-python", "kernel", "open"),), "open"),
     # one of several modules is enough
     ((("flashinfer-python", "kernel", "open"), ("flashinfer-python", "kernel", "closed")), "open"),
-    ((("sglang", "gate", "closed"),), "closed"),
+    ((("sglang", "gate", "closed"),), "partly"),  # nothing is known of the kernels
+    ((("flashinfer-python", "kernel", "open"), ("sglang-kernel", "library", "closed")), "closed"),
 ])
 def test_every_other_answer(states: tuple[tuple[str, str, str], ...], answer: str) -> None:
     assert _verdict(*(_site(*state) for state in states)).answer == answer
