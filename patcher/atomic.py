@@ -25,7 +25,7 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = 
         with os.fdopen(handle, "wb", closefd=True) as file:
             file.write(data)
             file.flush()
-            os.fchmod(file.fileno(), mode)
+            dress(file.fileno(), path.parent, mode)
             if durable:
                 os.fsync(file.fileno())
         os.replace(name, path)
@@ -46,7 +46,7 @@ def add_durably(folder: Path, contents: Mapping[str, bytes], *, mode: int = 0o64
             with os.fdopen(handle, "wb", closefd=True) as file:
                 file.write(data)
                 file.flush()
-                os.fchmod(file.fileno(), mode)
+                dress(file.fileno(), folder, mode)
         sync_files(places)
         for temporary_place, place in places.items():
             os.replace(temporary_place, place)
@@ -57,6 +57,14 @@ def add_durably(folder: Path, contents: Mapping[str, bytes], *, mode: int = 0o64
         raise
     if places:
         sync_folder(folder)
+
+
+def dress(handle: int, folder: Path, mode: int) -> None:
+    """Set the mode; what root writes belongs to the folder's owner, who has to go on with it."""
+    os.fchmod(handle, mode)
+    if os.geteuid() == 0:
+        owner = os.stat(folder)
+        os.fchown(handle, owner.st_uid, owner.st_gid)
 
 
 @contextmanager

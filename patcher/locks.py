@@ -47,6 +47,9 @@ def exclusive(path: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
 def _acquired(lock: BaseFileLock, path: Path) -> bool:
     """Acquire; False when the file that was locked is not the one at ``path`` any more."""
     with path.open("ab") as seen:  # held open, so that its inode number is not given away
+        if os.geteuid() == 0:
+            owner = os.stat(path.parent)
+            os.fchown(seen.fileno(), owner.st_uid, owner.st_gid)
         lock.acquire()
         try:
             return os.path.samestat(os.fstat(seen.fileno()), os.stat(path))

@@ -71,6 +71,9 @@ class StateHome:
             for folder in (*reversed(place.parents), place):
                 if not folder.exists():
                     folder.mkdir(mode=0o755, exist_ok=True)
+                    if os.geteuid() == 0:  # with sudo: the environment's owner goes on with it
+                        owner = os.stat(self.anchor)
+                        os.chown(folder, owner.st_uid, owner.st_gid)
                     # a home that a power failure takes away remembers nothing
                     sync_folder(folder.parent)
         except OSError as error:

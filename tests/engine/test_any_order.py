@@ -24,6 +24,9 @@ from patcher.changes import Create
 from patcher.edits import Edit, Span
 from patcher.session import reading
 from tests.engine.helpers import apply, home_of, installed, patchset, revert, snapshot, states
+from tests.shapes import examples, printed_shapes, seen
+
+__all__ = ["printed_shapes"]
 
 SLOTS = 6  # each file has this many places that can be edited without touching another
 LINES = "".join(f"line {n}\nkeep {n}\n" for n in range(SLOTS))
@@ -83,6 +86,10 @@ class Machine(RuleBasedStateMachine):
         with without_waiting():
             done = apply(self.package, patchset(self.package, name, edits, changes))
         assert bool(done.refusals) is clash
+        again = "again" if name in self.applied else "anew"
+        seen("orders", "refused clash" if clash else f"applied {again}",
+             "with a new file" if creates else "edits only",
+             "over a foreign edit" if self.foreign else "untouched by others")
         if not clash:
             self.applied[name] = (choice, creates)
 
@@ -90,6 +97,8 @@ class Machine(RuleBasedStateMachine):
     def revert(self, name: str) -> None:
         with without_waiting():
             assert not revert(self.package, name).refusals
+        seen("orders", "reverted" if name in self.applied else "reverted what is not applied",
+             f"{len(self.applied)} applied")
         self.applied.pop(name, None)
 
     @rule(path=st.sampled_from(PATHS))
@@ -119,6 +128,6 @@ class Machine(RuleBasedStateMachine):
 @pytest.mark.slow
 def test_any_order() -> None:
     run_state_machine_as_test(
-        Machine, settings=settings(max_examples=40, stateful_step_count=15, deadline=None,
+        Machine, settings=settings(max_examples=examples(40), stateful_step_count=15, deadline=None,
                                    suppress_health_check=list(HealthCheck),
                                    phases=[Phase.explicit, Phase.generate]))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
+import tempfile
 import venv
 import zipfile
 from collections.abc import Callable, Mapping
@@ -21,7 +23,7 @@ from patcher.engine.request import (
     Staged,
 )
 from patcher.engine.stage import groups_named
-from patcher.errors import PackageNotFound
+from patcher.errors import PackageNotFound, Refused
 from patcher.package import Package, find_environment, find_package
 from patcher.session import reading, writing
 from patcher.state import StateHome, find_home
@@ -251,3 +253,85 @@ def test_the_compiled_copy_of_the_same_second_is_gone(tmp_path: Path, uv: Uv, on
     compiled.write_bytes(stale)
     assert subprocess.run(ask, check=True, env=environ, capture_output=True,
                           text=True).stdout == "1\n"
+
+
+NOBODY = 54321  # a user that has nothing else here
+
+
+def as_user(work: Callable[[], None]) -> None:
+    """Run in a child without root's rights; raises AssertionError when it fails."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            work()
+            code = 0
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def owners(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Owner, group and mode of everything below a folder."""
+    return {str(path.relative_to(folder)): (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode))
+            for path in sorted(folder.rglob("*")) if (info := path.lstat())}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
+def test_root_patches_a_users_environment_and_the_user_goes_on(uv: Uv, one: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
+        top = Path(name)
+        top.chmod(0o755)
+        uv_install(uv, top / "a", one, "--link-mode", "copy")
+        for path in [top / "a", *(top / "a").rglob("*")]:
+            os.lchown(path, NOBODY, NOBODY)
+        a = Venv(top / "a")
+        gate = a.file()
+        gate.chmod(0o640)
+        before = owners(a.package.root)
+        a.apply()
+        assert owners(a.package.root) == before
+        assert {who for who, _, _ in owners(a.home.path).values()} == {NOBODY}
+
+        def go_on() -> None:
+            user = Venv(top / "a")
+            assert user.state() is State.APPLIED
+            user.revert()
+            user.apply()
+            user.revert()
+
+        as_user(go_on)
+        assert owners(a.package.root) == before
+        assert gate.read_text() == TEXT
+        for path in [top / "a", *(top / "a").rglob("*")]:
+            os.lchown(path, 0, 0)
+        gate.chmod(0o644)
+
+        def refused() -> None:
+            with pytest.raises(Refused):
+                Venv(top / "a").apply()
+
+        as_user(refused)
+        assert gate.read_text() == TEXT
+
+
+def test_a_sync_to_the_same_versions_keeps_the_patch(tmp_path: Path, uv: Uv, one: Path,
+                                                     two: Path) -> None:
+    uv_install(uv, tmp_path / "a", one)
+    a = Venv(tmp_path / "a")
+    a.apply()
+    wanted = tmp_path / "requirements.txt"
+    wanted.write_text(f"tiny @ file://{one}\n")
+    uv("pip", "sync", "--python", tmp_path / "a", wanted)
+    kept = a.state()  # uv may put the file back or not; what is said of it has to be true
+    patched = "12]" in a.file().read_text()
+    assert kept is (State.APPLIED if patched else State.LOST)
+    wanted.write_text(f"tiny @ file://{two}\n")
+    uv("pip", "sync", "--python", tmp_path / "a", wanted)
+    assert a.state() is not State.APPLIED
+    a.revert()
+    assert "NEW = 2" in a.file().read_text()

@@ -30,3 +30,11 @@ CONDITION = st.recursive(
         inner.map(lambda text: f"({text})")),
     max_leaves=5)
 ASKED = st.sampled_from([["12.0", "12.1"], ["12.0"], ["12.1"], ["8.9"], ["10.0", "12.0"], ["11.0"]])
+
+SHAPES = {  # what a condition is made of
+    "==": r"==", "!=": r"!=", "<": r"<(?!=)", "<=": r"<=", ">": r">(?!=)", ">=": r">=",
+    "number first": r"\d [<>=!]+ __CUDA_ARCH__", "arch defined": r"defined\(__CUDA_ARCH__",
+    "feature of one arch": r"_FEAT_", "specific": r"_SPECIFIC_", "not": r"!(?!=)|\bnot\b",
+    "and": r"&&|\band\b", "or": r"\|\||\bor\b", "both": r"&&.*\|\||\|\|.*&&",
+    "a free atom": r"FEATURE|VERSION",
+}

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from patcher.arch import HOST, ArchSet, Capability
@@ -19,10 +19,14 @@ from patcher.operations import cuda_guard, opening
 from patcher.operations.base import Outcome
 from patcher.patchset.schema import Count, CudaGuard, RelativePath
 from patcher.tree import ChangedTree, FolderTree
-from tests.plan.conditions import ASKED, CONDITION
+from tests.plan.conditions import ASKED, CONDITION, SHAPES
 from tests.plan.oracle import WORLDS, truths
+from tests.shapes import examples, matching, printed_shapes, seen
 
-LAWS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+__all__ = ["printed_shapes"]
+
+LAWS = settings(max_examples=examples(60), deadline=None,
+                suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +51,8 @@ def test_opening_changes_the_asked_worlds_and_no_other(
 ) -> None:
     effective = worlds_of(asked)
     new = opening.open_condition(condition, effective)
-    event("rewritten" if new else "refused")
+    seen("opening a condition", "rewritten" if new else "refused",
+         *matching(condition, SHAPES))
     if new is None:
         return
     for before, after in assignments([condition, new], folder):
@@ -66,6 +71,7 @@ def test_closing_closes_the_asked_worlds_and_no_other(
 ) -> None:
     effective = worlds_of(asked)
     new = opening.close_condition(condition, effective)
+    seen("closing a condition", *matching(condition, SHAPES))
     assert new is not None, "a condition can always be narrowed"
     for before, after in assignments([condition, new], folder):
         assert after == {world for world in before if world == HOST or world not in effective}
@@ -84,7 +90,7 @@ def test_a_second_plan_finds_nothing_to_do(
     operation = CudaGuard(file=RelativePath("guards.cuh"), condition=anchor, count=Count(count),
                           open=worlds_of(asked))
     finding = cuda_guard.find(operation, tree)
-    event(finding.outcome.value)
+    seen("a guard in a file", finding.outcome.value, f"{count} of {len(conditions)}")
     if finding.outcome is not Outcome.APPLICABLE:
         assert not finding.edits
         return

@@ -9,6 +9,9 @@ from patcher.arch import EMPTY, ArchSet, Capability, known_capabilities
 from patcher.edits import apply_edits
 from patcher.python.model import GateSpec, Status
 from patcher.python.rewrite import rewrite
+from tests.shapes import examples, matching, printed_shapes, seen
+
+__all__ = ["printed_shapes"]
 
 HEAD = """# caf\u00e9
 import torch
@@ -48,6 +51,11 @@ around = st.sampled_from([
     ("x = [\n    1,\n    ", ",  # tail\n]\n"), ("assert ", ", 'no'\n"),
     ("z = 1 if ", " else None\n"),
 ])
+SHAPES = {"order": r"[<>]", "equality": r"[!=]=", "membership": r"\bin \[",
+          "negated membership": r"not in", "range": r"<= number <|and number",
+          "alternatives": r" or ", "tuple": r"pair", "text": r"name"}
+AROUND = {"refuses": r"raise", "negated if": r"if not", "call": r"f\(", "assert": r"assert",
+          "list over lines": r"x = \[", "conditional value": r" if .*|else None"}
 some = st.lists(st.sampled_from([Capability.parse(c) for c in
                                  ("8.9", "9.0", "10.3", "11.0", "12.0", "12.1")]),
                 min_size=1, max_size=3, unique=True)
@@ -65,7 +73,7 @@ def passing(expression: str, positive: bool) -> set[Capability]:
     return found
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(tests, around, some, st.booleans())
 def test_only_what_was_asked_changes(test: str, around: tuple[str, str], asked: list[Capability],
                                      opening: bool) -> None:
@@ -75,6 +83,8 @@ def test_only_what_was_asked_changes(test: str, around: tuple[str, str], asked: 
     worlds = ArchSet.of(*asked)
     spec = GateSpec(test, "", worlds if opening else EMPTY, EMPTY if opening else worlds)
     made = rewrite(source, "m.py", spec, None)
+    seen("rewriting a test", made.status.value, "opened" if opening else "closed",
+         *matching(test, SHAPES), *matching(before + after, AROUND))
     old = passing(test, positive)
     if made.status is Status.NO_MATCH:  # a test that no device or every device passes
         assert old in (set(), set(CAPABILITIES))
