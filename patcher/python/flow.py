@@ -161,7 +161,9 @@ class Walk:
         value = getattr(statement, "value", None)
         if isinstance(value, _TESTS):
             rule, named = _purpose(statement, within)
-            if rule and not vocabulary().arch_in_name.search(named):
+            words = vocabulary()
+            one = words.one_arch if rule == "PY-RETURN" else words.arch_in_name
+            if rule and not one.search(named):
                 verdict = self._verdict(value, scope, strict=True)
                 self._test(rule, value, within, verdict, reached, Effect.FEATURE)
         for child in ast.iter_child_nodes(statement):

@@ -50,6 +50,7 @@ class Vocabulary:
     generated_paths: re.Pattern[str]
     generated_heads: re.Pattern[str]
     arch_in_name: re.Pattern[str]
+    one_arch: re.Pattern[str]  # the name of a predicate, which is no gate of its own
     intended: re.Pattern[str]
     names_an_architecture: re.Pattern[str]
     hardware_markers: tuple[Marker, ...]

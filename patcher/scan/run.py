@@ -318,7 +318,8 @@ class _Scan:
         if opener is None:
             return gate
         if gate.cause is Cause.UNKNOWN and opener.evidence:
-            gate = replace(gate, cause=Cause.SOFTWARE, evidence=opener.evidence)
+            gate = replace(gate, cause=Cause.SOFTWARE,
+                           evidence=(*opener.evidence, *gate.evidence))
         return replace(gate, opened_by=opener.name)
 
     def _assemble(
