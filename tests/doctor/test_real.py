@@ -5,9 +5,13 @@ Only the members that matter are fetched from the wheels (corpus/members.py).
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -26,7 +30,7 @@ from patcher.doctor.fit import judge, releases_for, table
 from patcher.doctor.model import Status
 from tests.conftest import REPOSITORY
 from tests.doctor import mini
-from tests.doctor.helpers import sm_patch
+from tests.doctor.helpers import bad, sm_patch
 from tests.doctor.trees import trees
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.wheels]
@@ -188,3 +192,43 @@ def test_tritons_assembler(members: Members, tmp_path: Path, version: str) -> No
         ran = subprocess.run([tool, f"--gpu-name={device}", unit, "-o", tmp_path / "k.cubin"],
                              capture_output=True, text=True, check=False)
         assert ("is not defined for option 'gpu-name'" in ran.stderr) is not known, ran.stderr
+
+
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter without headers, as slim images have it: this one's program and library."""
+    base = tmp_path_factory.mktemp("bare")
+    program = Path(os.path.realpath(sys.executable))
+    library = Path(sysconfig.get_path("stdlib"))
+    (base / "bin").mkdir()
+    shutil.copy(program, base / "bin" / "python3")
+    (base / "lib").mkdir()
+    (base / "lib" / library.name).symlink_to(library)
+    return base / "bin" / "python3"
+
+
+def test_a_fresh_venv_without_compiler_and_headers(bare_python: Path, tmp_path: Path) -> None:
+    """torch and Triton installed, gcc and Python.h not: both are named in one run."""
+    venv = tmp_path / "venv"
+    if subprocess.run([bare_python, "-m", "venv", "--without-pip", venv], check=False).returncode:
+        pytest.skip("this interpreter cannot be copied")
+    install = [sys.executable, "-m", "pip", "--python", str(venv), "install", "--quiet",
+               "--no-deps", "--only-binary=:all:", "torch==2.13.0", "triton==3.9.0"]
+    if subprocess.run(install, check=False, capture_output=True).returncode:
+        pytest.skip("torch cannot be installed here")
+    environ = {"HOME": str(tmp_path), "PATH": "/nonexistent"}
+    run = subprocess.run([sys.executable, "-m", "patcher", "doctor", "--python", venv, "--arch",
+                          "5090", "--format", "json"], env=environ, check=True,
+                         capture_output=True, text=True)
+    found = bad(json.loads(run.stdout)["checks"])
+    assert {"host-compiler", "python-headers"} <= found.keys()
+    assert "triton" in found["host-compiler"]["summary"]
+    # the same from Triton's own lips, in that venv
+    script = ("from triton.runtime.build import compile_module_from_src as build\n"
+              "build('#include <Python.h>', 'probe')\n")
+    for path, said in (("/nonexistent", "host-compiler"), ("/usr/bin:/bin", "python-headers")):
+        ran = subprocess.run([venv / "bin/python", "-c", script], capture_output=True, text=True,
+                             env={"HOME": str(tmp_path / said), "PATH": path}, check=False)
+        (expected,) = [line.removeprefix("expect: ") for line in found[said]["evidence"]
+                       if line.startswith("expect: ")]
+        assert expected.removeprefix("RuntimeError: ") in ran.stderr
