@@ -64,13 +64,16 @@ def _feature(verdict: Verdict, several: bool, everything: bool) -> Iterator[str]
     where = f" on {verdict.capability}" if several else ""
     yield from wrap(f"[{verdict.answer}] {verdict.feature.title}{where}: {verdict.summary}")
     by_package: dict[str, list[FeatureSite]] = {}
-    limit = _SHOWN if verdict.ways else 1
+    brief = not verdict.ways and not everything
     for site in verdict.sites:
         by_package.setdefault(site.package, []).append(site)
     for package, sites in by_package.items():
+        if brief:
+            yield from wrap(_brief(sites), f"  {package}: ")
+            continue
         shown = sites if everything else sorted(
             sites, key=lambda s: (s.opened_by is None, not s.default,
-                                  s.states[verdict.capability] != CLOSED))[:limit]
+                                  s.states[verdict.capability] != CLOSED))[:_SHOWN]
         for site in shown:
             yield from wrap(_site(site, verdict.capability), f"  {package}: ")
         if len(sites) > len(shown):
@@ -81,6 +84,14 @@ def _feature(verdict: Verdict, several: bool, everything: bool) -> Iterator[str]
         yield from wrap(way, "  > ")
     if verdict.ways and verdict.feature.needs:
         yield f"  > needs {verdict.feature.needs}"
+
+
+def _brief(sites: Sequence[FeatureSite]) -> str:
+    """The first place, and how many more there are."""
+    first = sites[0]
+    place = f"{first.path}:{first.line}" if first.line else first.path
+    more = f" and {len(sites) - 1} more (--all)" if len(sites) > 1 else ""
+    return f"{place}{more}"
 
 
 def _site(site: FeatureSite, capability: str) -> str:

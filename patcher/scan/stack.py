@@ -193,23 +193,22 @@ def _verdict(rule: FeatureRule, capability: str, sites: Sequence[FeatureSite]) -
 def _answer(rule: FeatureRule, kernels: Sequence[FeatureSite], refused: bool,
             wide: Sequence[FeatureSite], shut: Sequence[FeatureSite],
             fallback: Sequence[FeatureSite]) -> tuple[str, str]:
-    callers = ", ".join(dict.fromkeys(s.package for s in (wide or shut or fallback)))
-    if shut and all(s.role == "library" for s in shut) and not refused:
+    names = dict.fromkeys(s.package for s in (wide or shut or fallback))
+    callers, s = " and ".join(names), "s" if len(names) == 1 else ""
+    if shut and all(site.role == "library" for site in shut) and not refused:
         return "closed", f"the prebuilt libraries of {callers} hold no code for it"
     if refused and wide:
-        return "wider", f"{callers} turns it on, {rule.calls} refuses it"
+        return "wider", f"{callers} turn{s} it on, {rule.calls} refuses it"
     if refused:
-        who = f", {callers} does not ask for it" if shut or fallback else ""
+        who = f", {callers} do{'es' if s else ''} not ask for it" if shut or fallback else ""
         return "closed", f"{rule.calls} has no kernels for it{who}"
-    if kernels and (shut or fallback):
-        open_in = f"{rule.calls} builds kernels for it"
-        if shut and not wide:
-            return "narrower", f"{open_in}, {callers} refuses it in {_count(shut)}"
-        return "partly", f"{open_in}, {callers} takes another way in {_count(fallback or shut)}"
+    if kernels and shut and not wide:
+        return "narrower", (f"{rule.calls} builds kernels for it, {callers} refuse{s} it in "
+                            f"{_count(shut)}")
     if shut:  # there may be other ways that none of these places decides
-        return "partly", f"{callers} refuses it in {_count(shut)}"
+        return "partly", f"{callers} refuse{s} it in {_count(shut)}"
     if fallback:
-        return "partly", f"{callers} takes another way in {_count(fallback)}"
+        return "partly", f"{callers} take{s} another way in {_count(fallback)}"
     return "open", "nothing that is known keeps it out"
 
 
