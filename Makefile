@@ -57,7 +57,7 @@ zipapp: $(VENV)/.dev  ## dist/sm-patch.pyz: one file for Python 3.10 to 3.13, x8
 	@$(BIN)/python fleet/zipapp/build.py build/wheel/*.whl -o dist/sm-patch.pyz
 
 bench: $(VENV)/.dev wheels  ## measure, and write docs/benchmarks.md
-	@$(BIN)/python -m bench.bench $(if $(LARGE),--large)
+	@$(BIN)/python -m bench.bench $(if $(LARGE),--large) $(if $(STACK),--stack $(STACK))
 
 clean:  ## remove what the targets above made, but not the corpus
 	rm -rf $(VENV) .demo build dist .pytest_cache .mypy_cache .ruff_cache

@@ -3,7 +3,10 @@
 CPU time (user and system) of whole process trees is what compares: the machine may be busy,
 and wall time says little then. Nothing here is a test; a slow machine fails nothing.
 
-    python -m bench.bench [--large]    with --large also flashinfer-python 0.7.4, for minutes
+    python -m bench.bench [--large] [--stack FOLDER]
+
+With ``--large`` also flashinfer-python 0.7.4, for minutes; FOLDER is a site-packages with
+SGLang, vLLM and FlashInfer.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from bench import units
 from bench.cost import REPOSITORY, CommandFailed, Cost, cost
 
 OUTPUT = REPOSITORY / "docs" / "benchmarks.md"
+STACK = ("sglang", "vllm", "flashinfer")
 LARGE = units.UNPACKED / "flashinfer_python-0.7.4"
 _HEADER = "flashinfer/data/include/flashinfer/comm/trtllm_allreduce.cuh"
 _TOOL = [sys.executable, "-m", "patcher"]
@@ -30,7 +34,7 @@ _PARSE = ("import ast, pathlib, sys, warnings; warnings.simplefilter('ignore')\n
           "for p in pathlib.Path(sys.argv[1]).rglob('*.py'): ast.parse(p.read_bytes())")
 _GATES = ("import sys, pathlib; from patcher.tree import FolderTree\n"
           "from patcher.python.find import find_gates\n"
-          "print(len(list(find_gates(FolderTree(pathlib.Path(sys.argv[1])), 'flashinfer'))))")
+          "print(len(list(find_gates(FolderTree(pathlib.Path(sys.argv[1])), sys.argv[2]))))")
 
 
 @dataclass(frozen=True)
@@ -91,15 +95,28 @@ def start() -> Iterator[Row]:
     yield Row("`sm-patch --help`", cost([*_TOOL, "--help"], runs=5))
 
 
-def python_layer(release: Path) -> Iterator[Row]:
+def python_layer(release: Path, name: str = "flashinfer", runs: int = 1) -> Iterator[Row]:
     """Our Python gates against just parsing every file."""
-    yield Row("Python gates, found and evaluated", cost([sys.executable, "-c", _GATES, release]))
+    yield Row("Python gates, found and evaluated",
+              cost([sys.executable, "-c", _GATES, release, name], runs=runs))
     yield Row("`ast.parse` of every file",
-              cost([sys.executable, "-c", _PARSE, release / "flashinfer"]), "no gates")
-    if grep := shutil.which("rg"):
-        yield Row("`rg -j 1 __CUDA_ARCH__` over the package",
-                  cost([grep, "-uuu", "-j", "1", "-c", "__CUDA_ARCH__", str(release)]),
-                  "lines of all files, no meaning")
+              cost([sys.executable, "-c", _PARSE, release / name], runs=runs), "no gates")
+    if name == "flashinfer" and (grep := shutil.which("rg")):
+        yield _grep(grep, release)
+
+
+def _grep(grep: str, release: Path) -> Row:
+    return Row("`rg -j 1 __CUDA_ARCH__` over the package",
+               cost([grep, "-uuu", "-j", "1", "-c", "__CUDA_ARCH__", str(release)]),
+               "lines of all files, no meaning")
+
+
+def together(folder: Path, stack: Path) -> Iterator[Row]:
+    """The verb scan for several packages that are installed beside each other."""
+    scan = [*_TOOL, "scan", *STACK, "--root", str(stack), "--arch", "sm_120a"]
+    place = {"XDG_CACHE_HOME": str(folder / "stack-cache")}
+    yield Row("`scan`, empty cache", cost(scan, runs=1, environment=place), "all layers")
+    yield Row("`scan` again", cost(scan, runs=1, environment=place), "unchanged")
 
 
 def table(title: str, rows: Sequence[Row]) -> list[str]:
@@ -120,7 +137,7 @@ def _machine() -> str:
     return next(found, platform.machine())
 
 
-def _sections(folder: Path, *, large: bool) -> Iterator[tuple[str, Iterator[Row]]]:
+def _sections(folder: Path, large: bool, stack: Path | None) -> Iterator[tuple[str, Iterator[Row]]]:
     yield "Start", start()
     yield "152 units of flashinfer-python 0.6.3 with the toolkit's headers", walking(folder)
     yield "scan of flashinfer-python 0.6.3", scans(folder, units.RELEASE)
@@ -130,24 +147,38 @@ def _sections(folder: Path, *, large: bool) -> Iterator[tuple[str, Iterator[Row]
         again.mkdir()
         yield "scan of flashinfer-python 0.7.4", scans(again, LARGE)
         yield "Python layer of flashinfer-python 0.7.4", python_layer(LARGE)
+    if stack:
+        named = ", ".join(_version(stack, name) for name in STACK)
+        yield f"scan of {named} together", together(folder, stack)
+        for name in STACK[:2]:
+            yield f"Python layer of {_version(stack, name)}", python_layer(stack, name)
+
+
+def _version(stack: Path, name: str) -> str:
+    """``vllm 0.33.0``, by the folder of its metadata."""
+    found = sorted(stack.glob(f"{name}*.dist-info"))
+    parts = found[0].name.removesuffix(".dist-info").split("-") if found else [name]
+    return " ".join(parts).replace("_", "-")
 
 
 def main() -> int:
     """Measure, print and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--large", action="store_true")
-    large = parser.parse_args().large
+    parser.add_argument("--stack", type=Path)
+    arguments = parser.parse_args()
     if not units.RELEASE.is_dir():
         print("bench: run `make corpus` first", file=sys.stderr)
         return 1
     load = os.getloadavg()[0]
     lines = ["# Benchmarks", "",
-             "Written by `make bench` (`make bench LARGE=1` for the 0.7.4 tables): the cheapest of",
-             "a few runs, CPU seconds of the whole process tree, memory of its largest process.",
+             "Written by `make bench` (`LARGE=1` for the 0.7.4 tables, `STACK=FOLDER` for several",
+             "packages of a site-packages together): the cheapest of a few runs, CPU seconds of",
+             "the whole process tree, memory of its largest process.",
              f"{_machine()}, {len(os.sched_getaffinity(0))} cores at a load of {load:.1f},",
              f"Python {platform.python_version()}.", ""]
     with TemporaryDirectory() as folder:
-        for title, rows in _sections(Path(folder), large=large):
+        for title, rows in _sections(Path(folder), arguments.large, arguments.stack):
             done: list[Row] = []
             try:
                 for row in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from patcher.cuda.expression import Node, Parser
@@ -80,11 +81,16 @@ def parse(data: bytes) -> SourceFile:
 
     Raises InputError for a file past the bounds of ``problems``.
     """
+    return ladders_of(directives(data), data.count(b"\n") + 2)
+
+
+def ladders_of(found: Iterable[Directive], last: int) -> SourceFile:
+    """The ladders that directives make; an open one ends on the line ``last``."""
     done: list[Ladder] = []
     stack: list[_Open] = []
     warnings: list[str] = []
     ends: dict[int, int] = {}
-    for item in directives(data):
+    for item in found:
         if item.name not in CONDITIONAL:
             continue
         if item.name in ("if", "ifdef", "ifndef"):
@@ -100,7 +106,6 @@ def parse(data: bytes) -> SourceFile:
                 done.append(Ladder(tuple(closed.arms), closed.depth, closed.parent))
             else:
                 stack[-1].heads.append(item)
-    last = data.count(b"\n") + 2
     for left in reversed(stack):
         warnings.append(f"line {left.heads[0].line}: unterminated #{left.heads[0].name}")
         left.close(last)

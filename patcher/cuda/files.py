@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from patcher.cuda.lexer import CONDITIONAL, Directive, directives
 from patcher.cuda.problems import MAX_FILE_BYTES
 from patcher.cuda.skeleton import Op, Skeleton, build
 from patcher.cuda.store import Store, key_of
@@ -50,6 +51,7 @@ class Files:
         self._loaded: dict[str, LoadedFile | str] = {}
         self._digests: dict[str, str] = {}
         self._mentions: dict[str, frozenset[str]] = {}
+        self._conditionals: dict[str, tuple[int, tuple[Directive, ...]]] = {}
 
     def load(self, path: str) -> LoadedFile | str:
         """The file, or why it cannot be read."""
@@ -102,20 +104,28 @@ class Files:
             if len(data) > MAX_FILE_BYTES:
                 return f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB"
             digest = self._digests[path] = _digest(data)
-            return self._lex(data, digest, keep=not path.endswith(_UNITS))
+            return self._lex(data, digest, path)
         except (OSError, PatcherError) as error:
             return f"cannot read {path}: {error}"
 
-    def _lex(self, data: bytes, digest: str, *, keep: bool = False) -> LoadedFile:
-        if self._store is None or not keep or len(data) < _WORTH_KEEPING:
-            return self._load(build(data, digest, elifdef=self._elifdef))
-        key = key_of("skeleton", digest, self._elifdef)
-        entry = self._store.get(key)
+    def _lex(self, data: bytes, digest: str, path: str = "") -> LoadedFile:
+        keep = path and not path.endswith(_UNITS) and len(data) >= _WORTH_KEEPING
+        key = key_of("skeleton", digest, self._elifdef) if keep else ""
+        entry = self._store.get(key) if keep and self._store else None
         if entry is not None:
             return self._load(Skeleton.unpack(digest, entry))
-        skeleton = build(data, digest, elifdef=self._elifdef)
-        self._store.put(key, skeleton.pack())
+        found = directives(data)
+        if path and not path.startswith("/"):
+            self._conditionals[path] = data.count(b"\n") + 2, tuple(
+                [item for item in found if item.name in CONDITIONAL])
+        skeleton = build(data, digest, elifdef=self._elifdef, found=found)
+        if keep and self._store:
+            self._store.put(key, skeleton.pack())
         return self._load(skeleton)
+
+    def conditionals(self, path: str) -> tuple[int, tuple[Directive, ...]] | None:
+        """The line behind a file of the tree and its conditional directives, if it was lexed."""
+        return self._conditionals.get(path)
 
     def _load(self, skeleton: Skeleton) -> LoadedFile:
         macro = self._values.macro

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -177,11 +178,12 @@ def _test(item: Directive) -> tuple[Test, str]:
     return Test.EXPRESSION, SPACES.sub(" ", item.text)
 
 
-def build(data: bytes, digest: str, *, elifdef: bool) -> Skeleton:
-    """Lex a file. Without ``elifdef`` the directives of C++23 are unknown, as they are to gcc
-    under an older ``-std=c++NN``."""
+def build(data: bytes, digest: str, *, elifdef: bool,
+          found: Sequence[Directive] | None = None) -> Skeleton:
+    """Lex a file (``found`` are its directives, if known). Without ``elifdef`` the directives
+    of C++23 are unknown, as they are to gcc under an older ``-std=c++NN``."""
     builder = _Builder(elifdef)
-    for item in directives(data):
+    for item in directives(data) if found is None else found:
         builder.add(item)
     builder.finish(data.count(b"\n") + 2)
     rows = tuple(tuple(int(x) if isinstance(x, int) else x for x in row) for row in builder.rows)

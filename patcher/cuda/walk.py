@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from patcher.cuda.conditions import Conditions
 from patcher.cuda.files import Files
 from patcher.cuda.includes import Folders, SearchPath
+from patcher.cuda.lexer import Directive
 from patcher.cuda.model import Configuration, TranslationUnit, UnitReport
 from patcher.cuda.predefined import ToolkitMacros, base_table
 from patcher.cuda.problems import deep_recursion
@@ -60,6 +61,11 @@ class Walker:
     def listed(self) -> Mapping[str, frozenset[str]]:
         """Every folder in which a header was looked for, with its names."""
         return self._folders.listed
+
+    def conditionals(self, path: str) -> tuple[int, tuple[Directive, ...]] | None:
+        """The line behind a file of the tree and its conditional directives, if it was lexed."""
+        known = (files.conditionals(path) for files in self._files.values())
+        return next((found for found in known if found is not None), None)
 
     def on(self, tree: ChangedTree) -> Walker:
         """A walker for this walker's tree after some changes, which shares what these leave alone.

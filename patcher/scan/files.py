@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from patcher import instructions
 from patcher.arch import Target
 from patcher.cuda.directives import SourceFile as Directives
-from patcher.cuda.directives import parse
+from patcher.cuda.directives import ladders_of, parse
 from patcher.cuda.effects.calls import Body, bodies
 from patcher.cuda.effects.classify import Live, Source
 from patcher.cuda.effects.live import live_lines
 from patcher.cuda.effects.tokens import comments
+from patcher.cuda.lexer import Directive
 from patcher.cuda.model import Context
 from patcher.errors import InputError
 from patcher.instructions import Hit, Verdict
 from patcher.tree import Tree
 
+# What a walker has lexed of a file: the line behind it, and its conditional directives.
+Conditionals = Callable[[str], tuple[int, tuple[Directive, ...]] | None]
 _NEAR = 30  # lines above a gate in which a comment may begin that speaks of it
 _KEEP = 64  # files; the largest generated sources are a few megabytes each
 
@@ -35,6 +38,7 @@ class SourceFile:
     _live: dict[tuple[int, int], tuple[Context, Live]] = field(default_factory=dict)
     _rejected: dict[int, list[int]] = field(default_factory=dict)
     _may: dict[int, bool] = field(default_factory=dict)
+    _conditionals: Conditionals = field(default=lambda path: None)
 
     @cached_property
     def source(self) -> Source:
@@ -107,6 +111,10 @@ class SourceFile:
     @cached_property
     def directives(self) -> Directives:
         """The file's ladders."""
+        known = self._conditionals(self.path)
+        last = self.data.count(b"\n") + 2
+        if known is not None and known[0] == last:
+            return ladders_of(known[1], last)
         return parse(self.data)
 
     def comments_above(self, line: int) -> tuple[tuple[int, str], ...]:
@@ -134,8 +142,9 @@ class SourceFile:
 class Files:
     """Files of a tree by path, the latest few kept; an unreadable one is empty."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, conditionals: Conditionals = lambda path: None) -> None:
         self._tree = tree
+        self._conditionals = conditionals
         self._kept: OrderedDict[str, SourceFile] = OrderedDict()
         self._hits: dict[str, dict[int, tuple[Hit, ...]]] = {}  # small, and asked for twice
 
@@ -146,7 +155,7 @@ class Files:
                 data = self._tree.read(path)
             except (OSError, InputError):
                 data = b""
-            found = SourceFile(path, data, self._hits)
+            found = SourceFile(path, data, self._hits, _conditionals=self._conditionals)
         self._kept[path] = found
         while len(self._kept) > _KEEP:
             self._kept.popitem(last=False)

@@ -86,11 +86,11 @@ class _Scan:
         self.subject: Subject = self._kept(
             "subject", Subject, partial(read_subject, profile, package, toolkit))
         self.tree = self.subject.over(package.tree)
-        self.files = Files(self.tree)
         self.modules = self.subject.modules
         macros = ToolkitMacros(toolkit.version, toolkit.platform, toolkit.host.macros or None)
         self.walker = Walker(self.tree, toolkit=macros, store=store, reports=False,
                              conditions=options.conditions)
+        self.files = Files(self.tree, self.walker.conditionals)
         self.openers = Openers(shipped_for(package.name), package.name, package.tree,
                                package.import_name)
         self.units_of: dict[str, int] = {}  # gate id -> units

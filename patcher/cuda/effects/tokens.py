@@ -28,15 +28,15 @@ _TOKEN = re.compile(
     rb"|(?P<other>.)",
     re.DOTALL,
 )
-# Every alternative begins with a literal: the engine then skips all other bytes at once.
-_LITERALS = (
-    rb'R"(?P<fence>[^\s()\\"]{0,16})\(.*?\)(?P=fence)"'
-    rb'|"(?:[^"\\\n]|\\\r?\n|\\.)*"'
-    rb"|(?<![0-9a-zA-Z_])'(?:[^'\\\n]|\\.)+'"
-)
-_BLANK = re.compile(rb"(?P<comment>//(?:[^\n\\]|\\\r?\n|\\.)*|/\*.*?(?:\*/|\Z))|" + _LITERALS,
-                    re.DOTALL)
-_LITERAL = re.compile(_LITERALS, re.DOTALL)
+# Every alternative begins with a plain character: the engine then skips all other bytes at once.
+_PLAIN = rb'"[^"\\\n]*(?:\\(?:\r\n|.)[^"\\\n]*)*"'
+_FENCED = rb'R"(?P<fence>[^\s()\\"]{0,16})\(.*?\)(?P=fence)"'
+_QUOTED = rb"'(?<![0-9a-zA-Z_]')(?:[^'\\\n]|\\.)+'"
+_STRINGS = _PLAIN + rb"(?:[^\"'/R]*" + _PLAIN + rb"){0,64}"  # a run of them is one match
+_BLANK = re.compile(
+    rb"/(?P<comment>/[^\n\\]*(?:\\(?:\r\n|.)[^\n\\]*)*|\*.*?(?:\*/|\Z))"
+    rb"|" + _FENCED + rb"|" + _STRINGS + rb"|" + _QUOTED, re.DOTALL)
+_LITERAL = re.compile(rb"(" + _FENCED + rb"|" + _PLAIN + rb"|" + _QUOTED + rb")", re.DOTALL)
 _DIRECTIVE = re.compile(rb"^[ \t]*#(?:[^\n\\]|\\\r?\n|\\.)*", re.MULTILINE)
 _WORD = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*|\d[\w.']*|::|->|&&|<<|>>|[^\s\w]")
 _SPACES = bytes(10 if byte == 10 else 32 for byte in range(256))
@@ -96,7 +96,10 @@ def bare_code(code: bytes) -> bytes:
     def blank(match: re.Match[bytes]) -> bytes:
         return match.group().translate(_SPACES)
 
-    return _LITERAL.sub(blank, _DIRECTIVE.sub(blank, code))
+    parts = _LITERAL.split(_DIRECTIVE.sub(blank, code))  # text, literal, its fence, text, ...
+    parts[1::3] = [literal.translate(_SPACES) for literal in parts[1::3]]
+    del parts[2::3]
+    return b"".join(parts)
 
 
 def words(bare: bytes) -> list[str]:
