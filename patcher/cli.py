@@ -11,10 +11,11 @@ from contextlib import suppress
 import click
 
 from patcher import __version__
-from patcher.commands import VERBS
+from patcher.commands import VERBS, examples
 from patcher.errors import Exit, PatcherError, SchemaError, output_errors
 
 _SCREEN = 40  # lines
+_COMPLETE = "_SM_PATCH_COMPLETE"  # set by the shell that asks for completions
 _BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 
 
@@ -26,7 +27,11 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         verb = VERBS.get(cmd_name)
-        return verb.load() if verb else None
+        if verb is None:
+            return None
+        command = verb.load()
+        command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples(cmd_name))
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
@@ -47,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     on stderr with the next step below it; anything else is a bug and leaves a log.
     """
     _open_streams()
+    if instruction := os.environ.get(_COMPLETE):
+        return _complete(instruction)
     try:
         outcome = _run(sys.argv[1:] if arguments is None else list(arguments))
         with output_errors("stdout"):
@@ -75,6 +82,13 @@ def _run(arguments: list[str]) -> object:
     """A verb's outcome. Click's own ``main`` would call a reader that goes away a failed check."""
     with app.make_context("sm-patch", arguments) as context:
         return app.invoke(context)
+
+
+def _complete(instruction: str) -> int:
+    """Answer a shell's question, or print the script that makes it ask."""
+    from click.shell_completion import shell_complete
+
+    return shell_complete(app, {}, "sm-patch", _COMPLETE, instruction)
 
 
 def _open_streams() -> None:

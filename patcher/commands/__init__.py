@@ -5,8 +5,11 @@ The table is explicit so that ``--help`` imports no verb; a test holds every row
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -121,3 +124,10 @@ VERBS: dict[str, Verb] = {
         "List the shipped patchsets with groups, risk, proof and fit.",
     ),
 }
+
+
+@cache
+def examples(verb: str) -> tuple[str, ...]:
+    """Command lines that ``sm-patch VERB --help`` shows."""
+    file = Path(__file__).resolve().parents[1] / "data" / "examples.json"
+    return tuple(json.loads(file.read_text("utf-8"))["examples"].get(verb, ()))

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Exit, UsageError
 
 
 @click.command("abi")
-@click.argument("subjects", metavar="FILE|PACKAGE", nargs=-1, required=True)
+@click.argument("subjects", metavar="FILE|PACKAGE", nargs=-1, required=True,
+                shell_complete=completion.packages)
 @click.option("--as", "release", metavar="VERSION", help="With learn: the torch release it is.")
 @click.option("--fail-on", type=click.Choice(("warning", "error")),
               help="Exit with 1 when something does not fit.")

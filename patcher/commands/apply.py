@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Exit
 
 
 @click.command("apply")
-@click.argument("patchsets", metavar="PATCHSET...", nargs=-1)
+@click.argument("patchsets", metavar="PATCHSET...", nargs=-1, shell_complete=completion.patchsets)
 @click.option("--all", "every", is_flag=True,
               help="The project file's patchsets, else every shipped one that fits; "
                    "and again what was lost.")

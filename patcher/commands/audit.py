@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Exit
 
 
 @click.command("audit")
-@click.argument("package", metavar="PACKAGE")
+@click.argument("package", metavar="PACKAGE", shell_complete=completion.packages)
 @click.option("--pristine", metavar="WHEEL", type=click.Path(path_type=Path, exists=True),
               help="The wheel (or its unpacked folder) that was installed: gives diffs and gates.")
 @common("arch", "reference", "cuda", "root", "python", "state", "format", "output")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
 from patcher.caches.actions import CacheAction
 from patcher.caches.registry import MEANING, CacheSpec, Edit, registry
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Exit, Refused
 
@@ -30,7 +31,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.argument("packages", nargs=-1)
+@click.argument("packages", nargs=-1, shell_complete=completion.packages)
 @click.option("--all", "every", is_flag=True, help="Also caches that are not there.")
 @common(*_COMMON)
 def list_command(settings: Settings, packages: tuple[str, ...], every: bool) -> Exit:
@@ -51,12 +52,12 @@ def list_command(settings: Settings, packages: tuple[str, ...], every: bool) -> 
     if settings.format == "json":
         settings.emit(json.dumps({"version": 1, "caches": rows}, indent=2, sort_keys=True))
     else:
-        settings.emit("\n".join(_line(row) for row in rows) or "no cache is there yet")
+        settings.emit("\n".join(_text(rows)))
     return Exit.DONE
 
 
 @command.command("invalidate")
-@click.argument("packages", nargs=-1)
+@click.argument("packages", nargs=-1, shell_complete=completion.packages)
 @click.option("--if-changed", is_flag=True,
               help="Only what is not in line with the installed files; safe at every start.")
 @click.option("--lock-timeout", type=click.FloatRange(min=0), default=30.0, show_default=True,
@@ -97,7 +98,9 @@ def _report(settings: Settings, done: Iterable[CacheAction]) -> None:
         settings.emit(json.dumps(document, indent=2, sort_keys=True))
         return
     lines = [f"{a['action']:7} {a['path']}\n        {a['reason']}" for a in actions]
-    settings.emit("\n".join(lines) or "nothing to drop: every cache is in line")
+    count = f"{len(lines)} entr{'y' if len(lines) == 1 else 'ies'} of caches"
+    head = f"{count} concerned" if lines else "nothing to drop: every cache is in line"
+    settings.emit("\n".join([head, *lines, "next: sm-patch status"]))
 
 
 def _rows(spec: CacheSpec, environ: Mapping[str, str],
@@ -115,6 +118,16 @@ def _rows(spec: CacheSpec, environ: Mapping[str, str],
             "stale": [action.public() for action in stale
                       if action.cache == spec.id and action.path.startswith(f"{place}/")]})
     return rows
+
+
+def _text(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    stale = sum(len(row["stale"]) for row in rows)
+    count = f"{len(rows)} cache{'' if len(rows) == 1 else 's'}"
+    yield f"{count} here, {stale or 'no'} stale entr{'y' if stale == 1 else 'ies'}" if rows \
+        else "no cache is there yet"
+    for row in rows:
+        yield _line(row)
+    yield "next: " + ("sm-patch caches invalidate --if-changed" if stale else "sm-patch status")
 
 
 def _line(row: Mapping[str, Any]) -> str:

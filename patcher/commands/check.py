@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common, split_list
 from patcher.errors import Exit, UsageError
 
 
 @click.command("check")
-@click.argument("patchsets", metavar="PATCHSET...", nargs=-1)
+@click.argument("patchsets", metavar="PATCHSET...", nargs=-1, shell_complete=completion.patchsets)
 @click.option("--all", "every", is_flag=True,
               help="The project file's patchsets, else every shipped one.")
 @click.option("--versions", metavar="VERSION...", multiple=True, callback=split_list,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Exit
 
 
 @click.command("diff")
-@click.argument("patchsets", metavar="PATCHSET...", nargs=-1, required=True)
+@click.argument("patchsets", metavar="PATCHSET...", nargs=-1, required=True,
+                shell_complete=completion.patchsets)
 @common("arch", "cuda", "root", "python", "group", "state", "format", "output",
         formats=("text", "json", "html", "markdown"))
 def command(settings: Settings, patchsets: tuple[str, ...]) -> Exit:
@@ -20,6 +22,7 @@ def command(settings: Settings, patchsets: tuple[str, ...]) -> Exit:
     as apply would write nothing. With --format html the change stands side by side.
     """
     from patcher.commands.planning import planned
+    from patcher.patchset.load import typed
     from patcher.report.plan import lines, to_json
 
     found = planned(settings, patchsets)
@@ -37,4 +40,7 @@ def command(settings: Settings, patchsets: tuple[str, ...]) -> Exit:
         settings.emit(change_markdown(found.plan, found.packages, found.diff))
     elif found.diff:
         settings.emit(found.diff, verbatim=True)
+    if not found.plan.refused:
+        said = " ".join(typed(item.patchset) for item in found.plan.patchsets)
+        settings.tell(f"next: sm-patch apply {said}" if found.changed else "next: sm-patch status")
     return found.plan.exit

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Exit
 
 
 @click.command("doctor")
-@click.argument("packages", metavar="[PACKAGE...]", nargs=-1)
+@click.argument("packages", metavar="[PACKAGE...]", nargs=-1, shell_complete=completion.packages)
 @click.option("--fail-on", type=click.Choice(("warning", "error")),
               help="Exit with 1 when a finding is at least that grave.")
 @common("arch", "cuda", "root", "python", "env_from", "format", "output")

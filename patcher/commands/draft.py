@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Exit
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command("draft")
-@click.argument("package", metavar="PACKAGE")
+@click.argument("package", metavar="PACKAGE", shell_complete=completion.packages)
 @click.option("--name", metavar="NAME", help="The patchset's name. Default: PACKAGE-draft.")
 @click.option("--module", "modules", metavar="NAME", multiple=True,
               help="Only these JIT modules; repeatable.")

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Exit
 
 
 @click.command("env")
-@click.argument("packages", nargs=-1)
+@click.argument("packages", nargs=-1, shell_complete=completion.packages)
 @common("root", "python", "cuda", "state", "env_from", "format", "output",
         formats=("shell", "env", "json"))
 def command(settings: Settings, packages: tuple[str, ...]) -> Exit:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Conflict, Exit, InputError, Refused
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 
 @click.command("export")
-@click.argument("patchsets", metavar="PATCHSET...", nargs=-1, required=True)
+@click.argument("patchsets", metavar="PATCHSET...", nargs=-1, required=True,
+                shell_complete=completion.patchsets)
 @click.option("-o", "--output", "folder", metavar="DIR", required=True,
               type=click.Path(path_type=Path), help="An empty folder for the patches.")
 @click.option("--from", "origin", metavar="PATH",

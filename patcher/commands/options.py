@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,8 +23,10 @@ from typing import Any
 import click
 
 from patcher.commands.again import Given, again, given
+from patcher.commands.completion import targets
 from patcher.commands.printable import printable
 from patcher.errors import PatcherError, output_errors
+from patcher.report.terminal import paint_diff, shown, wants_colour
 
 _DEFAULT_REFERENCES = ("sm_90a", "sm_100a")
 
@@ -59,16 +62,20 @@ class Settings:
         if self.talk is not None:
             self.talk(text)
         else:
-            click.echo(printable(self.again(text)), err=True)
+            click.echo(shown(self.again(text), sys.stderr, answer=False), err=True)
 
     def emit(self, text: str, *, verbatim: bool = False) -> None:
         """Write a verb's data to ``-o FILE``, else to stdout; ``verbatim`` is not talk.
 
         Raises InputError when the file cannot be written.
         """
-        if self.format == "text" and not verbatim:
-            text = printable(self.again(text))
+        talk = self.format == "text" and not verbatim
+        text = printable(self.again(text)) if talk else text
         if self.output is None or self.output == "-":
+            if talk:
+                text = shown(text, sys.stdout)
+            elif text.startswith(("# ", "diff ")) and wants_colour(sys.stdout):
+                text = paint_diff(text)
             with output_errors("stdout"):
                 click.echo(text, nl=not text.endswith("\n"))
             return
@@ -98,6 +105,7 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
         multiple=True,
         default=("auto",),
         callback=split_list,
+        shell_complete=targets,
         help="Device, capability or nvcc target (5090, 12.0, sm_120a); repeatable. Default: auto.",
     ),
     "reference": _option(
@@ -106,6 +114,7 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
         multiple=True,
         default=_DEFAULT_REFERENCES,
         callback=split_list,
+        shell_complete=targets,
         help="Targets that show what should be open. Default: sm_90a,sm_100a.",
     ),
     "cuda": _option(

@@ -87,6 +87,10 @@ def _group(patchset: Patchset, group: Group, fit: Fit) -> dict[str, Any]:
 
 
 def _lines(rows: list[tuple[Patchset, dict[str, Fit]]]) -> Iterator[str]:
+    fitting = [(patchset.name, group.id) for patchset, fits in rows for group in patchset.groups
+               if fits[group.id].outcome == "applicable"]
+    yield (f"{len(rows)} patchsets; applicable here: "
+           f"{', '.join('/'.join(one) for one in fitting) or 'none'}")
     for patchset, fits in rows:
         yield f"{patchset.name}  {patchset.summary}"
         for group in patchset.groups:
@@ -99,3 +103,5 @@ def _lines(rows: list[tuple[Patchset, dict[str, Fit]]]) -> Iterator[str]:
                                ("see", ", ".join(group.references))):
                 if text:
                     yield f"    {name}: {text}"
+    yield "next: " + ("sm-patch diff {} --group {}".format(*fitting[0]) if fitting
+                      else "sm-patch scan PACKAGE")

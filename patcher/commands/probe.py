@@ -65,7 +65,7 @@ def _text(assembler: Assembler, measured: dict[str, dict[str, str]],
     lines = [f"  {d.target:9} {d.feature}: {'accepted' if d.measured else 'rejected'}, the table "
              f"says {'accepted' if d.shipped else 'rejected'}"
              f"{f' ({d.message})' if d.message else ''}" for d in differences]
-    return "\n".join([head, *lines])
+    return "\n".join([head, *lines, "next: sm-patch scan PACKAGE"])
 
 
 def _json(assembler: Assembler, measured: dict[str, dict[str, str]],

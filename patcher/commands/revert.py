@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Exit
 
 
 @click.command("revert")
-@click.argument("patchsets", metavar="[PATCHSET]...", nargs=-1)
+@click.argument("patchsets", metavar="[PATCHSET]...", nargs=-1, shell_complete=completion.patchsets)
 @click.option("--all", "every", is_flag=True, help="Everything that is applied here.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if something would change.")
 @click.option("--require-clean", is_flag=True,

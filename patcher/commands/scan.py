@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Exit
 
@@ -20,7 +21,8 @@ _LAYERS = ("python", "preprocessor", "host", "build", "binary")
 
 
 @click.command("scan")
-@click.argument("packages", metavar="PACKAGE...", nargs=-1, required=True)
+@click.argument("packages", metavar="PACKAGE...", nargs=-1, required=True,
+                shell_complete=completion.packages)
 @click.option("--all", "everything", is_flag=True,
               help="Also what hardware, intent or an alternative explains.")
 @click.option("--expand", is_flag=True, help="Every gate of a row, and all evidence.")

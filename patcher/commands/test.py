@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Exit
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 
 @click.command("test")
-@click.argument("patchsets", metavar="PATCHSET...", nargs=-1, required=True)
+@click.argument("patchsets", metavar="PATCHSET...", nargs=-1, required=True,
+                shell_complete=completion.patchsets)
 @common("format", "output")
 def command(settings: Settings, patchsets: tuple[str, ...]) -> Exit:
     """Run the snippets of NAME.test.yaml beside each PATCHSET: valid ones must stay as they

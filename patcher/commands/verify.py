@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Exit
 
+if TYPE_CHECKING:
+    from patcher.commands.proving import Proof
+
 
 @click.command("verify")
-@click.argument("names", metavar="PATCHSET...|PACKAGE[:MODULE]", nargs=-1, required=True)
+@click.argument("names", metavar="PATCHSET...|PACKAGE[:MODULE]", nargs=-1, required=True,
+                shell_complete=completion.patchsets)
 @click.option("--effort", type=click.Choice(("quick", "full")), default="quick",
               help="quick: the user's target, unoptimised code. full: all targets, ptxas too.")
 @click.option("--executor", type=click.Choice(("local", "dask")), default="local",
@@ -45,5 +52,18 @@ def command(settings: Settings, names: tuple[str, ...], effort: str, executor: s
 
         settings.emit(proof_page(list(proof.rows), effort, proof.toolkit))
     else:
-        settings.emit("\n".join(to_text(proof.rows, effort, proof.toolkit)))
+        settings.emit("\n".join([*to_text(proof.rows, effort, proof.toolkit),
+                                 f"next: {_next(names, proof)}"]))
     return Exit.DONE if proof.proven else Exit.CHECK_FAILED
+
+
+def _next(names: tuple[str, ...], proof: Proof) -> str:
+    from patcher.patchset.load import is_patchset
+
+    said = " ".join(map(shlex.quote, names))
+    if not all(map(is_patchset, names)):
+        return f"sm-patch why {shlex.quote(names[0])}"
+    if proof.proven:
+        return f"sm-patch apply {said}"
+    return f"sm-patch verify {said} --effort full" if proof.effort == "quick" \
+        else f"sm-patch diff {said}"

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Exit, UsageError
 
+if TYPE_CHECKING:
+    from patcher.warm import Warmed
+
 
 @click.command("warm")
-@click.argument("names", metavar="PATCHSET...", nargs=-1, required=True)
+@click.argument("names", metavar="PATCHSET...", nargs=-1, required=True,
+                shell_complete=completion.patchsets)
 @click.option("--lock-timeout", type=click.FloatRange(min=0), default=30.0, show_default=True,
               metavar="SECONDS", help="How long to wait for running builds.")
 @common("root", "python", "cuda", "state", "env_from", "jobs", "format", "output")
@@ -24,7 +32,7 @@ def command(settings: Settings, names: tuple[str, ...], lock_timeout: float) -> 
     from patcher.caches.environ import read_environ
     from patcher.commands.installed import Site
     from patcher.patchset.load import load_patchset
-    from patcher.warm import Result, Warmed, touched_modules, warm
+    from patcher.warm import Result, touched_modules, warm
 
     site, environ = Site(settings), read_environ(settings.env_from)
     applied = site.home.journal().patchsets
@@ -47,8 +55,15 @@ def command(settings: Settings, names: tuple[str, ...], lock_timeout: float) -> 
             {"module": one.module, "folder": one.folder, "result": one.result.value,
              "detail": one.detail} for one in found]}, indent=2, sort_keys=True))
     else:
-        settings.emit("\n".join(
-            f"{one.result.value:8} {one.module}{f': {one.detail}' if one.detail else ''}"
-            for one in found) or "no module is concerned")
+        settings.emit("\n".join(_text(found)))
     failed = any(one.result is Result.FAILED for one in found)
     return Exit.CHECK_FAILED if failed else Exit.DONE
+
+
+def _text(found: Sequence[Warmed]) -> Iterator[str]:
+    counts = Counter(one.result.value for one in found)
+    yield ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) \
+        or "no module is concerned"
+    for one in found:
+        yield f"{one.result.value:8} {one.module}{f': {one.detail}' if one.detail else ''}"
+    yield "next: sm-patch status"

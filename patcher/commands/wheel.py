@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Conflict, Exit, InputError, PackageNotFound
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 
 @click.command("wheel")
-@click.argument("patchsets", metavar="PATCHSET...", nargs=-1, required=True)
+@click.argument("patchsets", metavar="PATCHSET...", nargs=-1, required=True,
+                shell_complete=completion.patchsets)
 @click.argument("wheel", metavar="WHEEL", type=click.Path(path_type=Path))
 @click.option("-o", "--output", "folder", metavar="DIR", default=".", show_default=True,
               type=click.Path(path_type=Path), help="Where the new wheel goes.")

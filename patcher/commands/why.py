@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from patcher.commands import completion
 from patcher.commands.options import Settings, common
 from patcher.errors import Exit, UsageError
 
 
 @click.command("why")
-@click.argument("topic", metavar="PACKAGE[:MODULE]")
+@click.argument("topic", metavar="PACKAGE[:MODULE]", shell_complete=completion.packages)
 @common("arch", "reference", "cuda", "root", "python", "format", "output")
 def command(settings: Settings, topic: str) -> Exit:
     """Show why a feature is closed, from its public functions to the binary.

@@ -8,8 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
 from patcher.doctor.model import Result, Status, Surroundings
-
-WIDTH = 80
+from patcher.report.terminal import columns
 
 
 def to_json(results: Sequence[Result], again: Callable[[str], str]) -> str:
@@ -82,7 +81,7 @@ def _typed(command: str) -> str:
 
 
 def wrap(text: str, lead: str = "", hang: str | None = None) -> list[str]:
-    """Lines of at most 80 columns; paths and commands are never broken."""
-    return textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent=lead,
+    """Lines as wide as what shows them; paths and commands are never broken."""
+    return textwrap.wrap(" ".join(text.split()), columns(), initial_indent=lead,
                          subsequent_indent=" " * len(lead) if hang is None else hang,
                          break_long_words=False, break_on_hyphens=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from patcher.gates import Gate, Severity
 from patcher.plan import Plan
 from patcher.report.plan import PackageRow
-from patcher.report.text_scan import headline, openable_modules, place
+from patcher.report.text_scan import headline, next_command, openable_modules, place
 from patcher.scan.combine import Since
 from patcher.scan.model import SHUTTING_RULES, ModuleReport, Report
 
@@ -25,7 +25,7 @@ def scan_markdown(report: Report, changes: Since | None = None) -> str:
         count = f"{len(changes.new)} rows are new since the baseline"
         lines += [f"{count}, {len(changes.gone)} are gone.", ""]
     gates = list(changes.new if changes is not None else report.findings)
-    lines += [*_modules(report), *_gates(gates), f"Next: {code(_next(report))}"]
+    lines += [*_modules(report), *_gates(gates), f"Next: {code(next_command(report))}"]
     return _fitting(lines)
 
 
@@ -69,14 +69,6 @@ def _gates(gates: Sequence[Gate]) -> Iterator[str]:
     yield ""
     yield "</details>"
     yield ""
-
-
-def _next(report: Report) -> str:
-    opened = [gate.opened_by for gate in report.findings if gate.opened_by]
-    if opened:
-        patchset, _, group = opened[0].partition("/")
-        return f"sm-patch diff {patchset} --group {group}"
-    return f"sm-patch why {report.packages[0].name}"
 
 
 def change_markdown(plan: Plan, rows: Sequence[PackageRow], diff: str) -> str:

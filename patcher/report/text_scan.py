@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -47,7 +48,20 @@ def render_text(report: Report, style: Style | None = None) -> str:
     lines += [line for note in report.notes for line in wrap(note, "note: ")]
     lines += _missing(report)
     lines += [line for text in report.warnings for line in wrap(text, "warning: ")]
-    return "\n".join(lines).rstrip("\n") + "\n"
+    return "\n".join([*lines, f"Next: {next_command(report)}"]) + "\n"
+
+
+def next_command(report: Report) -> str:
+    """The diff that opens the first feature; else why the first one stays closed."""
+    opened = [gate.opened_by for gate in report.findings if gate.opened_by]
+    if opened:
+        patchset, _, group = opened[0].partition("/")
+        return f"sm-patch diff {patchset} --group {group}"
+    package = report.packages[0].name
+    closed = [module.name for module in report.modules if module.closed]
+    if closed:
+        return f"sm-patch why {shlex.quote(f'{package}:{closed[0]}')}"
+    return f"sm-patch doctor {package}"
 
 
 def render_changes(report: Report, changes: Since, style: Style) -> str:
@@ -57,7 +71,7 @@ def render_changes(report: Report, changes: Since, style: Style) -> str:
     lines = [f"{count} newly closed or over-open on {targets}; {len(changes.gone)} rows are gone"]
     for gate in changes.new:
         lines += _gate(report, gate, style)
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, f"Next: {next_command(report)}"]) + "\n"
 
 
 class _View:

@@ -1,14 +1,14 @@
-"""Text in lines of at most 80 columns."""
+"""Text in lines as wide as what shows them."""
 
 from __future__ import annotations
 
 import textwrap
 
-WIDTH = 80
+from patcher.report.terminal import columns
 
 
 def wrap(text: str, lead: str = "") -> list[str]:
-    """Lines of at most 80 columns; ``lead`` begins the first, blanks the others."""
+    """Lines of at most the terminal's width, in a pipe 80; ``lead`` begins the first."""
     body = " ".join(text.split())
-    return textwrap.wrap(body, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead),
+    return textwrap.wrap(body, columns(), initial_indent=lead, subsequent_indent=" " * len(lead),
                          break_long_words=False, break_on_hyphens=False) or [lead.rstrip()]
