@@ -26,7 +26,7 @@ from patcher.commands.again import Given, again, given
 from patcher.commands.completion import targets
 from patcher.commands.printable import printable
 from patcher.errors import PatcherError, output_errors
-from patcher.report.terminal import paint_diff, shown, wants_colour
+from patcher.report.terminal import is_terminal, paint_diff, shown, wants_colour
 
 _DEFAULT_REFERENCES = ("sm_90a", "sm_100a")
 
@@ -62,7 +62,9 @@ class Settings:
         if self.talk is not None:
             self.talk(text)
         else:
-            click.echo(shown(self.again(text), sys.stderr, answer=False), err=True)
+            said = self.again(text)  # in a log one message stays one line
+            click.echo(shown(said, sys.stderr, answer=False) if is_terminal(sys.stderr) else said,
+                       err=True)
 
     def emit(self, text: str, *, verbatim: bool = False) -> None:
         """Write a verb's data to ``-o FILE``, else to stdout; ``verbatim`` is not talk.
