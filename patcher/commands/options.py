@@ -62,7 +62,7 @@ class Settings:
         if self.talk is not None:
             self.talk(text)
         else:
-            said = self.again(text)  # in a log one message stays one line
+            said = printable(self.again(text))  # in a log one message stays one line
             click.echo(shown(said, sys.stderr, answer=False) if is_terminal(sys.stderr) else said,
                        err=True)
 
