@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup -q
 
-.PHONY: help demo test test-slow test-real test-all corpus trees lint docs zipapp bench clean
+.PHONY: help demo test test-slow test-real test-all corpus slices matrix trees lint docs zipapp bench clean
 help:
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
@@ -40,6 +40,12 @@ wheels: $(VENV)/.run
 
 corpus: $(VENV)/.run  ## fetch the pinned real wheels, by hash
 	@$(BIN)/python corpus/fetch.py
+
+slices: $(VENV)/.dev  ## fetch what patchsets look at of every release from mid-2025 on, 1 GB
+	@$(BIN)/python corpus/slices.py
+
+matrix: $(VENV)/.dev slices  ## check every patchset on them: patchsets/matrix.json, docs/matrix.md
+	@$(BIN)/python corpus/matrix.py
 
 trees: $(VENV)/.run  ## build CUDA toolkits from real wheels: matching, skewed, incomplete
 	@$(BIN)/python corpus/trees.py

@@ -56,6 +56,27 @@ def unpacked() -> Callable[[str, str], Path]:
     return find
 
 
+@pytest.fixture(scope="session")
+def sliced() -> Callable[..., Path]:
+    """``sliced("sglang", "0.5.23")``: an archive with the files of a release that patchsets look
+    at, checked against its pinned RECORD; ``form="sources"`` for a source archive."""
+
+    def find(name: str, version: str, form: str = "wheels") -> Path:
+        sys.path.insert(0, str(REPOSITORY / "corpus"))
+        try:
+            import slices  # type: ignore[import-not-found]
+        finally:
+            sys.path.pop(0)
+        (kind,) = (k for k in slices.load() if (k.name, k.form) == (name, form))
+        try:
+            place: Path = slices.slice_of(kind, version)[0]
+        except (slices.SliceError, OSError) as error:
+            _absent(f"{name} {version}", f"run `make slices` ({error})")
+        return place
+
+    return find
+
+
 @pytest.fixture
 def copy_of(unpacked: Callable[[str, str], Path], tmp_path: Path) -> Callable[..., Path]:
     """``copy_of("flashinfer-python", "0.6.3")``: a private copy that a test may patch."""

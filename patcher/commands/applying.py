@@ -27,7 +27,7 @@ from patcher.preview import diff
 from patcher.profiles import profile_for
 from patcher.readiness import aot, findings
 from patcher.report.change import applied
-from patcher.report.plan import PackageRow, to_json
+from patcher.report.plan import PackageRow, cautions, to_json
 from patcher.session import Session
 from patcher.transaction import NoCaches
 
@@ -138,7 +138,8 @@ class Application:
                 rows, text = [replace(row, after=row.before) for row in rows], ""
             else:
                 self._preflight(planner, _without_refused(plan))
-            for note in dict.fromkeys((*planner.notes, *proven_notes(plan, planner))):
+            said = () if stopped else tuple(cautions(plan))
+            for note in dict.fromkeys((*planner.notes, *said, *proven_notes(plan, planner))):
                 self._settings.tell(note)
             after = Aftermath({}, (), ())
             if not (options.check or stopped):

@@ -72,10 +72,23 @@ def lines(plan: Plan, verb: str) -> Iterator[str]:
 def _lines_of(name: str, group: GroupPlan) -> Iterator[str]:
     reason = f": {group.reason}" if group.reason else ""
     yield f"{name}/{group.id}: {group.outcome.value}{reason}"
-    if group.outcome is Outcome.APPLICABLE and group.group.warning:
-        yield f"  warning: {group.group.warning}"
-    for need in group.group.needs if group.outcome is Outcome.APPLICABLE else ():
-        yield f"  needs: {need}"
+    yield from (f"  {line}" for line in _cautions(group))
+
+
+def _cautions(group: GroupPlan) -> Iterator[str]:
+    """What to know of a group before it is applied."""
+    if group.outcome is Outcome.APPLICABLE:
+        if group.group.warning:
+            yield f"warning: {group.group.warning}"
+        yield from (f"needs: {need}" for need in group.group.needs)
+
+
+def cautions(plan: Plan) -> Iterator[str]:
+    """What to know before the selected groups are applied, a line each."""
+    for item in plan.patchsets:
+        for group in item.groups:
+            for line in _cautions(group) if group.selected else ():
+                yield f"{item.patchset.name}/{group.id}: {line}"
 
 
 def _next(item: PatchsetPlan, verb: str) -> Iterator[str]:
