@@ -120,3 +120,38 @@ def test_a_device_in_place_of_a_header(tmp_path: Path) -> None:
     (tmp_path / "zero.h").symlink_to("/dev/zero")
     report = walk(tmp_path, '#include "zero.h"\n')
     assert any("zero.h" in w for w in report.warnings)
+
+
+def test_a_link_out_of_the_root_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "outside.h").write_text("#define SECRET 1\n")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "a.h").symlink_to(tmp_path / "outside.h")
+    report = walk(root, '#include "a.h"\n#if SECRET\n#endif\nint rest;\n')
+    assert "a.h" not in report.files
+    assert [m.include.strip('"') for m in report.missing] == ["a.h"]
+
+
+class _Vanishing:
+    """A tree of which one file is listed and gone when it is read."""
+
+    def __init__(self, base: FolderTree, gone: str) -> None:
+        self.base, self.gone, self.root = base, gone, base.root
+        self.names, self.folders = base.names, base.folders
+
+    def read(self, path: str) -> bytes:
+        if path == self.gone:
+            raise FileNotFoundError(path)
+        return self.base.read(path)
+
+
+def test_a_path_that_vanishes_leaves_the_rest(tmp_path: Path) -> None:
+    unit = '#include "a.h"\n#include "b.h"\n#if __CUDA_ARCH__ >= B\n#endif\n'
+    (tmp_path / "unit.cu").write_text(unit)
+    (tmp_path / "a.h").write_text("#define A 1\n")
+    (tmp_path / "b.h").write_text("#define B 900\n")
+    tree = _Vanishing(FolderTree(tmp_path), "a.h")
+    report = Walker(tree).walk(TranslationUnit("unit.cu", Configuration("test", forced=())))
+    assert "b.h" in report.files
+    assert any("unit.cu:1: cannot read a.h" in warning for warning in report.warnings)
+    assert ("unit.cu", 3) in report.arms
