@@ -28,7 +28,9 @@ def describer(name: str, version: str | None, root: str, modules: Callable[[], S
 
     def describe(paths: frozenset[str]) -> Touched:
         known = modules() if any(path.endswith(_SOURCES) for path in paths) else ()
-        functions = {path: edited(path) for path in paths if path.endswith(".py")}
+        # only functions that decide a module are worth parsing a file
+        deciding = {site.path for module in known for site in _sites(module)}
+        functions = {path: edited(path) for path in paths & deciding if path.endswith(".py")}
         gates = {module.name for module in known
                  if any(_changed(site, functions) for site in _sites(module))}
         compiled = {module.name for module in known if paths & set(module.sources)}

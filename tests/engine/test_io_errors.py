@@ -72,7 +72,7 @@ def both_ends(folder: Path, scenario: str) -> tuple[Tree, Tree]:
 @pytest.mark.slow
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "from-then-on"])
 @pytest.mark.parametrize("after", [False, True], ids=["undone", "done"])
-@pytest.mark.parametrize("scenario", ["apply", "revert", "change"])
+@pytest.mark.parametrize("scenario", ["apply", "revert", "change", "three", "three-revert"])
 def test_an_io_error_leaves_all_old_or_all_new(tmp_path: Path, scenario: str, after: bool,
                                                lasting: bool) -> None:
     old, new = both_ends(tmp_path / "x", scenario)
