@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from patcher.binary.abi import Exports, describe_difference, missing_symbols, split_signature
+from patcher.binary.demangle import readable
 from patcher.binary.dynamic import read_dynamic
 from patcher.binary.loader import Loader
 from patcher.errors import InputError, PatcherError
@@ -210,3 +211,19 @@ def _complaint(path: Path) -> str:
     except PatcherError as error:
         return str(error)
     return ""
+
+
+# Of a kernel in sgl-kernel 0.3.21; cut, as a name that c++filt cannot read.
+CUTLASS = ("_ZN7cutlass13device_kernelINS_4gemm6kernel13GemmUniversalINS1_10collective13"
+           "CollectiveMmaINS1_48MainloopSm90ArrayTmaGmmaWarpSpecializedBlockwiseILi10ENS1_52"
+           "KernelPtrArrayTmaWarpSpecializedPingpongFP8BlockwiseEEENS6_IJN")
+
+
+@pytest.mark.parametrize(("name", "shown"), [
+    ("_Z7guardedPf", "guarded(float*)"), ("plain_c", "plain_c"), ("_Z", "_Z"),
+    (CUTLASS, ("MainloopSm90ArrayTmaGmmaWarpSpecializedBlockwise, "
+               "KernelPtrArrayTmaWarpSpecializedPingpongFP8Blockwise")),
+    ("_Z999999999999x", "_Z999999999999x"), ("_ZN" + "9" * 5000, ("_ZN" + "9" * 5000)[:120]),
+])
+def test_names_for_people(name: str, shown: str) -> None:
+    assert readable(name) == shown

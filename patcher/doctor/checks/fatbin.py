@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 from patcher.arch import Target
-from patcher.binary.demangle import demangle
+from patcher.binary.demangle import readable
 from patcher.binary.fatbin import FatBinary, fat_binaries, loaded
 from patcher.binary.stubs import Stubs, stubs
 from patcher.doctor.model import Repair, Result, Status, Surroundings
@@ -110,8 +110,9 @@ def _stubs(name: str, target: Target, found: Stubs) -> Iterator[Result]:
         yield Result(
             f"stub-kernels-{name}", Status.WARNING,
             f"{name}: " + "; ".join(filter(None, (said, prints))),
-            (*(f"{demangle(k.kernel)[:120]}: {k.size} bytes, {k.other_size} in {k.other}"
-               for k in kernels[:_KERNELS]),
+            (*list(dict.fromkeys(
+                f"{readable(k.kernel)}: {k.size} bytes, {k.other_size} in {k.other}"
+                for k in kernels))[:_KERNELS],
              "compiled away for this target: by a guard, or because nothing in it has an effect",
              *((_ABORTS,) if found.aborting else ())),
             Repair(commands=(f"sm-patch scan {quote(name)}",)))
