@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -108,6 +109,9 @@ def test_vllm_builds_for_12_what_its_released_wheel_holds(
     package = _package(source_tree("vllm", "0.33.0"))
     profile = profile_for(package)
     assert isinstance(profile, CMakeBuild)
+    before = time.process_time()
+    profile.modules(package, cuda("13.0"))
+    assert time.process_time() - before < 2  # 0.6 s on this project's machine
     gates = _lists(profile, package, "13.0")
     asked = target("sm_120a")
     for name, served in (("_C_stable_libtorch/SCALED_MM_SM120_SRCS", True),
