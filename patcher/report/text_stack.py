@@ -36,7 +36,7 @@ def render_stack(report: Report, *, everything: bool = False) -> str:
         if "prebuilt" in note:
             lines += wrap(note, "note: ")
     names = report.packages[0].name
-    lines += ["", f"each gate of one package: sm-patch scan {names}"]
+    lines += ["", f"Next: sm-patch scan {names}"]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

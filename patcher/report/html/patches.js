@@ -56,6 +56,6 @@ function aboutView() {
       h("kbd", null, "Esc"), " close. The address keeps every filter."),
     h("p", null, "A module that no gate concerns is not listed. Cells of targets that were not " +
       "asked for show only what the gates found here say about them."),
-    listing("Notes", SCAN.notes), listing("Warnings", SCAN.warnings),
+    listing("Libraries with GPU code", SCAN.libraries), listing("Notes", SCAN.notes), listing("Warnings", SCAN.warnings),
     listing("Headers that were not found", missing)));
 }

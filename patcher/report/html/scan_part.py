@@ -11,6 +11,7 @@ from patcher.arch import known_targets
 from patcher.gates import Evidence, Gate
 from patcher.report.html.excerpts import Excerpts, Read
 from patcher.report.html.interning import Interned
+from patcher.report.libraries import library_lines
 from patcher.report.text_scan import headline
 from patcher.scan.features import counts, shuts
 from patcher.scan.model import ModuleReport, Report
@@ -41,6 +42,8 @@ def scan_part(report: Report, read: Read) -> dict[str, Any]:
         "notes": list(report.notes),
         "warnings": list(report.warnings),
         "missing": sorted({row.include for row in report.missing}),
+        "libraries": [line.strip() for line in library_lines(report, everything=True)
+                      if line.strip()],
         "topics": topics(),
         "rules": _rules(),
         "gates": gates,
