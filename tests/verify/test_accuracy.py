@@ -116,7 +116,6 @@ def test_no_hollow_kernel_is_called_ok_and_no_good_one_hollow(
              for kind, name in names.items()}
     wrong = {kind: (hollow, told[names[kind]].reason) for kind, hollow in truth.items()
              if hollow != (told[names[kind]].verdict is Verdict.HOLLOW)}
-    print(len(truth), sum(truth.values()))
     assert wrong == {}
     assert len(truth) >= 60
     assert sum(truth.values()) >= 20

@@ -34,6 +34,9 @@ groups:
           within: gen_gemm_sm120_module
           list: extra_cuda_cflags
           flag: -DCUTLASS_ENABLE_GDC_FOR_SM100=1
+    verify:
+      - unit: "@generated/gemm_sm120/gemm_groupwise_e4m3_f16_majortrue_sm120.cu"
+        expect: {griddepcontrol.wait: ">0"}
 """
 
 
@@ -59,12 +62,14 @@ def test_on_plain_sm_120_it_stays_empty_and_the_way_out_is_told(
                     code=1, arch=("sm_120",))
     assert row["verdict"] == "hollow"
     assert "griddepcontrol.wait" not in row["after"]["kernels_with"]
-    assert row["reasons"][-1] == ("needs an a or f target: the same unit is real on sm_120a, "
-                                  "sm_120f")
+    assert ("needs an a or f target: the same unit is real on sm_120a, sm_120f"
+            in row["reasons"])
+    assert row["reasons"][-1] == "griddepcontrol.wait is 0, the patchset says > 0"
 
 
-@pytest.mark.parametrize("version", ["0.6.3", "0.6.6"])
-def test_its_proofs_are_shipped(version: str) -> None:
+@pytest.mark.parametrize(("version", "archs"), [
+    ("0.6.3", {"sm_120a"}), ("0.6.6", {"sm_120a", "sm_120f", "sm_121a"})])
+def test_its_proofs_are_shipped(version: str, archs: set[str]) -> None:
     proofs = read_proofs(Path("patchsets/flashinfer-sm120.proof.json"))
     assert {p.arch for p in proofs if p.unit == UNIT
-            and p.package == f"flashinfer-python {version}"} >= {"sm_120a", "sm_120f", "sm_121a"}
+            and p.package == f"flashinfer-python {version}"} >= archs
