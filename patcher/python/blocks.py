@@ -13,6 +13,7 @@ from collections.abc import Iterable
 _START = re.compile(rb"^(?=[A-Za-z_@])(?!else\b|elif\b|except\b|finally\b)", re.MULTILINE)
 _METHOD = re.compile(rb"^    (?=def |async def |@|class )", re.MULTILINE)
 _CLASS = re.compile(rb"(?:@[^\n]*\n)*class\b")
+_DEFINITION = re.compile(rb"@|def\b|async def\b|class\b")
 _QUOTES = re.compile(rb'"""|\'\'\'')
 SMALL_FILE = 20_000  # bytes; not worth the trouble
 SHORT = 10  # lines of a block that always stays: imports, constants, small helpers
@@ -39,8 +40,8 @@ def _kept(source: bytes, start: int, end: int, strings: list[tuple[int, int]],
     lines = block.count(b"\n")
     if lines <= SHORT:
         return block
-    if not any(word in block for word in wanted):
-        return b"\n" * lines
+    if not any(word in block for word in wanted) and _DEFINITION.match(block):
+        return b"\n" * lines  # other statements bind names that gates elsewhere read
     if not _CLASS.match(block):
         return block
     parts = _starts(_METHOD, source, start, end, strings)
