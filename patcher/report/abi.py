@@ -70,7 +70,7 @@ def _symbols(missing: Sequence[MissingSymbol], where: str) -> Iterator[str]:
 def to_checks(verdict: Verdict) -> list[dict[str, Any]]:
     """One row per library, with the fields that only ``abi`` has under ``abi``."""
     rows = [{"id": f"abi-{verdict.name}", "status": "warning", "summary": problem,
-             "evidence": [], "repair": {"patchset": None, "commands": []}}
+             "evidence": [], "repair": {"patchset": None, "commands": [], "advice": []}}
             for problem in verdict.unreadable]
     return [*rows, *(_row(verdict, fit) for fit in verdict.libraries)]
 
@@ -81,7 +81,7 @@ def _row(verdict: Verdict, fit: LibraryFit) -> dict[str, Any]:
     return {
         "id": f"abi-{verdict.name}", "status": "error" if wrong else "ok",
         "summary": headline(verdict), "evidence": [str(fit.path)],
-        "repair": {"patchset": None, "commands": list(verdict.ways)},
+        "repair": {"patchset": None, "commands": list(verdict.ways), "advice": []},
         "abi": {
             "library": str(fit.path), "torch": verdict.torch, "fits": list(fit.fit.fitting),
             "lacking": {release: list(names) for release, names in fit.fit.lacking.items()},
