@@ -83,10 +83,10 @@ def find(operation: CudaGuard, source: Tree) -> Finding:
         data = source.read(operation.file)
     except FileNotFoundError:
         return request.answer(Outcome.MISSING, f"{operation.file} is not in this package")
-    old = opening.table(operation.condition)
-    if old is None or not opening.mentions_arch(operation.condition):
-        return request.conflict(f"the architecture does not decide {operation.condition!r} by "
-                                "itself; patch the gate that defines its macros")
+    old, obstacle = opening.table(operation.condition), opening.why_not(operation.condition)
+    if old is None or obstacle:
+        return request.conflict(f"{operation.condition!r} cannot be changed for some "
+                                f"architectures alone: {obstacle}")
     wanted = old.opened(request.effective) if operation.open else old.closed(request.effective)
     if wanted == old:
         return request.conflict(f"{operation.condition!r} already has the asked worlds: "

@@ -80,9 +80,23 @@ def table(text: str, atoms: tuple[str, ...] | None = None) -> Table | None:
         return None
 
 
-def mentions_arch(text: str) -> bool:
+def why_not(text: str) -> str:
+    """Why a condition has no table, or does not ask for the architecture; "" when neither is so."""
     node = parse(text)
-    return node is not None and any(leaf.is_arch for leaf, _ in node.leaves())
+    if node is None:
+        return "it cannot be taken apart"
+    leaves = [leaf for leaf, _ in node.leaves()]
+    mixed = next((leaf.text for leaf in leaves if leaf.is_mixed), None)
+    if mixed:
+        return f"{mixed!r} compares the architecture with another macro"
+    if not any(leaf.is_arch for leaf in leaves):
+        return ("it names no macro of the architecture; where one of its macros is derived from "
+                "that, patch the #if around its #define")
+    others = {leaf.text for leaf in leaves if not leaf.is_arch}
+    if len(others) > MAX_ATOMS:
+        return (f"{len(others)} of its parts do not depend on the architecture, and only "
+                f"{MAX_ATOMS} can be tried in every combination; patch it with 'text'")
+    return "" if table(text) is not None else "it is an error for some target"
 
 
 def open_condition(text: str, asked: ArchSet) -> str | None:

@@ -1,0 +1,3 @@
+#if __CUDA_ARCH__ < LIMIT
+int a;
+#endif
