@@ -61,6 +61,15 @@ class Openers:
                 return opener
         return None
 
+    def closing(self, gate: Gate, files: Files) -> Opener | None:
+        """The first group that closes this Python gate for some devices."""
+        for opener in self._by_file.get(gate.location.path, ()):
+            operation = opener.operation
+            if isinstance(operation, PythonGate) and operation.close and self._matches(
+                    operation, gate, files):
+                return opener
+        return None
+
     def _matches(self, operation: PythonGate | CudaGuard | Flag, gate: Gate, files: Files) -> bool:
         if isinstance(operation, CudaGuard):
             return gate.layer is Layer.PREPROCESSOR and normalise(gate.condition) == normalise(

@@ -363,9 +363,8 @@ class _Scan:
             self.modules, self.libraries, lambda path: self.files.get(path).data, self._closer))
 
     def _closer(self, gate: Gate) -> str | None:
-        opener = self.openers.of(gate, self.files)
-        closes = opener is not None and getattr(opener.operation, "close", None)
-        return opener.name if opener is not None and closes else None
+        opener = self.openers.closing(gate, self.files)
+        return opener.name if opener is not None else None
 
     def _notes(self, facts: Facts) -> Iterable[str]:
         yield from (f"{self.package.name}: {said}" for said in self.profile.about(self.package))

@@ -44,6 +44,7 @@ class FeatureRule:
     calls: str
     symptom: str
     needs: str
+    single: bool  # there is no other way than through all of its gates
     together: str  # a shipped patchset that opens it in several packages at once
     parts: Mapping[str, Part]
 
@@ -53,7 +54,8 @@ def feature_rules() -> tuple[FeatureRule, ...]:
     """Every feature of the table."""
     rows: list[dict[str, Any]] = json.loads(_DATA.read_text("utf-8"))["features"]
     return tuple(FeatureRule(row["id"], row["title"], row["calls"], row.get("symptom", ""),
-                             row.get("needs", ""), row.get("together", ""),
+                             row.get("needs", ""), row.get("single", False),
+                             row.get("together", ""),
                              {name: Part(**part) for name, part in row["packages"].items()})
                  for row in rows)
 
@@ -91,7 +93,9 @@ def _modules(rule: FeatureRule, part: Part, material: Material) -> Iterator[Feat
         if pattern is None or not pattern.search(module.name):
             continue
         shut = [g for g in material.gates.values()
-                if module.name in g.modules and g.rule in SHUTTING_RULES]
+                if module.name in g.modules and g.rule in SHUTTING_RULES
+                # fixed codes that stand beside it are another variant's when it has none itself
+                and (g.rule != "PY-GENCODE" or module.targets)]
         states = {str(t.capability): CLOSED if any(t in g.worlds.closed for g in shut) else OPEN
                   for t in material.targets}
         closing = next((g for g in shut if any(t in g.worlds.closed for t in material.targets)),
@@ -181,7 +185,9 @@ def _verdict(rule: FeatureRule, capability: str, sites: Sequence[FeatureSite]) -
     kernels = [s for s in sites if s.role == "kernel" and s.package == rule.calls]
     callers = [s for s in sites if s.package != rule.calls]
     refused = bool(kernels) and all(s.states[capability] == CLOSED for s in kernels)
-    wide = [s for s in callers if s.default and s.states[capability] == OPEN]
+    asks = [s for s in callers if s.default]
+    hesitant = {s.package for s in asks if s.states[capability] != OPEN}
+    wide = [s for s in asks if s.package not in hesitant]
     shut = [s for s in callers if s.states[capability] == CLOSED]
     fallback = [s for s in callers if s.states[capability] == FALLBACK]
     answer, summary = _answer(rule, kernels, refused, wide, shut, fallback)
@@ -202,7 +208,7 @@ def _answer(rule: FeatureRule, kernels: Sequence[FeatureSite], refused: bool,
     if refused:
         who = f", {callers} do{'es' if s else ''} not ask for it" if shut or fallback else ""
         return "closed", f"{rule.calls} has no kernels for it{who}"
-    if kernels and shut and not wide:
+    if rule.single and kernels and shut and not wide:
         return "narrower", (f"{rule.calls} builds kernels for it, {callers} refuse{s} it in "
                             f"{_count(shut)}")
     if shut:  # there may be other ways that none of these places decides

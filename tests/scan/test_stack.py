@@ -50,6 +50,13 @@ def test_a_shipped_group_or_a_switch_of_the_caller_is_the_second_way_out() -> No
     assert by_flag.ways[0].startswith("or turn it off in vllm: --compilation-config")
 
 
+def test_a_package_that_asks_only_in_some_of_its_defaults_is_not_wider() -> None:
+    verdict = _verdict(_site("flashinfer-python", "kernel", "closed"),
+                       _site("sglang", "gate", "open", default=True),
+                       _site("sglang", "gate", "fallback", default=True))
+    assert verdict.answer == "closed"
+
+
 @pytest.mark.parametrize(("states", "answer"), [
     ((("flashinfer-python", "kernel", "open"), ("sglang", "gate", "closed")), "narrower"),
     ((("flashinfer-python", "kernel", "closed"), ("sglang", "gate", "closed")), "closed"),
