@@ -118,8 +118,7 @@ def _speaks(row: Wrong, patch: PatchPlan, edit: Edit, base: bytes) -> bool:
     removed = base[edit.span.start:edit.span.end].decode("utf-8", "replace")
     if isinstance(operation, Flag) or _grows(removed, added):
         return row.direction is Direction.OPENS
-    # what stands there is taken away, so that nothing is asked any more, or nothing is done
-    return bool(row.near.search(removed)) and not row.near.search(added)
+    return bool(row.near.search(removed))  # which way a text changes a gate, nobody can know
 
 
 def _grows(removed: str, added: str) -> bool:

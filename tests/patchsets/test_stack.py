@@ -337,3 +337,47 @@ groups:
     assert _run("apply", str(wrong), root=root) == Exit.REFUSED
     assert _run("revert", "cutlass-dsl-sm121", root=root) == Exit.DONE
     assert _bytes(root) == before
+
+
+FOREIGN = """\
+sm-patch: 1
+name: foreign
+package: {name}
+groups:
+  - id: main
+    patches:
+      - id: one
+        affects: all
+        reason: to see what is said
+        text: {{file: {path}, find: "{old}", replace: "{new}", count: {count}}}
+"""
+ATTENTION = "sglang/srt/layers/attention"
+
+
+@pytest.mark.parametrize(("name", "version", "path", "old", "new", "count", "row", "code"), [
+    ("vllm", "0.16.0", "vllm/v1/attention/backends/mla/flashmla.py",
+     "capability.major in [9, 10]", "capability.major in [9, 10, 12]", 1, "flashmla",
+     Exit.REFUSED),
+    ("vllm", "0.16.0", "vllm/model_executor/layers/fused_moe/triton_cutlass_moe.py",
+     "has_device_capability(100)", "has_device_capability(100) or is_sm120()", 1, "already-open",
+     Exit.DONE),
+    ("vllm", "0.16.0", "vllm/model_executor/layers/quantization/mxfp4.py", "< (11, 0)",
+     "< (13, 0)", 2, "vllm-triton-mxfp4", Exit.DONE),
+    ("sglang", "0.5.9", "sglang/srt/utils/common.py", "device_capability_majors=[10],",
+     "device_capability_majors=[10, 12],", 1, "sglang-sm100-definition", Exit.REFUSED),
+    ("sglang", "0.5.9", f"{ATTENTION}/nsa_backend.py", "device_sm < 110", "device_sm < 130", 1,
+     "sglang-nsa-mha", Exit.REFUSED),
+    ("sglang", "0.5.23", f"{ATTENTION}/qwen_sparse_attn_backend.py",
+     "is_sm100_supported() or is_sm120()", "is_sm100_supported() or is_sm120_supported()", 1,
+     "sglang-qsa", Exit.REFUSED),
+])
+def test_wrong_changes_of_real_files_are_named(
+        sliced: Sliced, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str,
+        version: str, path: str, old: str, new: str, count: int, row: str, code: Exit) -> None:
+    root = tmp_path / "root"
+    _unpack(sliced(name, version), root)
+    foreign = tmp_path / "foreign.yaml"
+    foreign.write_text(FOREIGN.format(name=name, path=path, old=old, new=new, count=count))
+    assert _run("diff", str(foreign), root=root) == code
+    said = capsys.readouterr()
+    assert f"known to be wrong ({row})" in said.err
