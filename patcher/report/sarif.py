@@ -149,7 +149,7 @@ def _flow(gate: Gate, place: _Places, excerpts: Excerpts) -> dict[str, Any]:
 
 
 def _rule(row: Mapping[str, str]) -> dict[str, Any]:
-    words = row["id"].replace("PY-", "python-").replace("-", " ").title().replace(" ", "")
+    words = row["id"].replace("-", " ").title().replace(" ", "")
     return {
         "id": row["id"], "name": words,
         "shortDescription": {"text": _short(row["title"])},

@@ -61,20 +61,20 @@ def shown(text: str, stream: IO[str], *, answer: bool = True) -> str:
 
 
 def fit(text: str, width: int, *, strict: bool) -> str:
-    """Lines of at most ``width``; not ``strict``: words longer than that, and commands, stay."""
+    """Lines of at most ``width``; not ``strict``: longer words, commands and the answer stay."""
     return "\n".join(_fitted(text.split("\n"), width, strict))
 
 
 def _fitted(lines: Iterable[str], width: int, strict: bool) -> Iterator[str]:
     """Lines of a diff stay as they are: what they hold is not talk."""
     margin: str | None = None  # that of the diff we are in
-    for line in lines:
+    for number, line in enumerate(lines):
         if _HUNK.match(line):
             margin = line[: line.index("@")]
         elif margin is not None and not line.startswith(
                 (f"{margin}+", f"{margin}-", f"{margin} ", f"{margin}\\")):
             margin = None
-        if margin is not None or len(line) <= width:
+        if margin is not None or len(line) <= width or (number == 0 and not strict):
             yield line
         else:
             yield from _fit_line(line, width, strict)

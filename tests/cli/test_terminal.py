@@ -136,7 +136,7 @@ def test_first_the_answer_last_the_next_command(site: Path, verb: str) -> None:
     assert re.match(r"[A-Za-z0-9]", lines[0])
     assert re.match(r"[Nn]ext: (sm-patch |git |pip |see )", lines[-1]), lines[-1]
     assert ":" not in lines[0][:5], "no label before the answer"
-    long = [line for line in lines[:-1] if len(line) > 80]
+    long = [line for line in lines[1:-1] if len(line) > 80]
     assert all(max(map(len, line.split())) > 40 for line in long), "only long words are too long"
 
 
