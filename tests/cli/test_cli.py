@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -200,3 +201,12 @@ def test_an_output_that_is_full_is_one_clear_error(words: str, buffered: str) ->
     first, second = done.stderr.splitlines()
     assert first.endswith("cannot write the output: No space left on device")
     assert second == "  next: choose another place for it"
+
+
+def test_an_error_is_a_document_where_json_is_asked_for(tmp_path: Path) -> None:
+    done = _run("scan", "nothing-of-that-name", "--root", str(tmp_path), "--format", "json")
+    document = json.loads(done.stdout)
+    assert document["version"] == 1
+    assert document["error"]["exit"] == done.returncode == Exit.USAGE
+    assert "nothing-of-that-name" in document["error"]["what"]
+    assert document["error"]["what"] in done.stderr
