@@ -99,6 +99,7 @@ class _Scan:
         self.python: list[Gate] = []  # every Python gate, open ones too
         self.known: Known | None = None
         self.tables: dict[str, Table[Any]] = {}
+        self.told: dict[int, str] = {}
 
     def report(self) -> Report:
         units = self._units()
@@ -292,8 +293,9 @@ class _Scan:
 
     def _report_of(self, feature: Feature, gates: Sequence[Gate], facts: Facts) -> ModuleReport:
         module = feature.module
-        asked = (gates, [self.units_of.get(gate.id) for gate in gates], feature.units,
-                 feature.functions, module.sources, module.flags, module.gates, module.guessed)
+        asked = ([self.told[id(gate)] for gate in gates],
+                 [self.units_of.get(gate.id) for gate in gates], feature.units, feature.functions,
+                 module.sources, module.flags, module.gates, module.guessed)
         made_from = digest_of([repr(asked), self._closure(facts, feature)]) if self.known else ""
         found: ModuleReport = self._table("features", ModuleReport).of(
             f"{module.name} {feature.units:x} {self.targets[0].name}", made_from,
@@ -326,6 +328,7 @@ class _Scan:
         self, facts: Facts, gates: Sequence[Gate], features: Sequence[Feature]
     ) -> Report:
         by_module: dict[str, list[Gate]] = {}
+        self.told = {id(gate): repr(gate) for gate in gates}  # a gate is in many modules
         for gate in gates:
             for name in gate.modules:
                 by_module.setdefault(name, []).append(gate)
