@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from patcher.audit.adopt import adopt
@@ -182,7 +182,8 @@ LINES = st.lists(st.sampled_from(["a\n", "b\n", "  c;\n", "#if X\n", "// note\n"
                  max_size=12)
 
 
-@settings(max_examples=150, deadline=None)
+# text with a lone CR or half an #if is refused, and rightly: that is more than half of the examples
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(LINES, LINES, LINES, st.booleans())
 def test_whatever_is_adopted_gives_exactly_the_edited_bytes(
     head: list[str], old: list[str], new: list[str], tail: bool

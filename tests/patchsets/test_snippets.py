@@ -72,9 +72,10 @@ def test_every_shipped_patchset_that_edits_passes_its_own_snippets(name: str) ->
 def test_all_pass_and_nothing_is_left_out(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["test", write(GATE + WORD)]) == 0
+    path = write(GATE + WORD)
+    assert main(["test", path]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines == ["all 4 snippets of tiny pass", "next: sm-patch diff tiny"]
+    assert lines == ["all 4 snippets of tiny pass", f"next: sm-patch diff {path}"]
 
 
 def test_a_patch_without_snippets_is_named(

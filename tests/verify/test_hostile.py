@@ -15,6 +15,7 @@ import pytest
 from patcher.arch import target
 from patcher.cuda.model import Configuration, TranslationUnit
 from patcher.errors import ToolFailed
+from patcher.verify import execute, prepare
 from patcher.verify.commands import code_flags, device_command, device_steps
 from patcher.verify.compile import Compilers, Job, Stage, compile_job
 from patcher.verify.prepare import Workshop
@@ -95,9 +96,9 @@ def test_the_text_is_what_nvcc_itself_would_compile(nvcc: Path, toy: Path) -> No
 def test_a_unit_without_end_is_ended(
     text: str, words: str, nvcc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("patcher.verify.execute._LARGEST", 4 << 20)
-    monkeypatch.setattr("patcher.verify.execute.free_memory", lambda: 1 << 30)
-    monkeypatch.setattr("patcher.verify.prepare._SECONDS", 30)
+    monkeypatch.setattr(execute, "_LARGEST", 4 << 20)
+    monkeypatch.setattr(execute, "free_memory", lambda: 1 << 30)
+    monkeypatch.setattr(prepare, "_SECONDS", 30)
     for number in range(10):  # 8 to the 9th power lines
         inner = f'#include "b{number - 1}.cuh"\n' * 8 if number else "int x;\n"
         (tmp_path / f"b{number}.cuh").write_text(inner)
@@ -111,7 +112,7 @@ def test_a_unit_without_end_is_ended(
 def test_a_compiler_without_memory_is_a_failure(
     nvcc: Path, compilers: Compilers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("patcher.verify.execute.free_memory", lambda: 150 << 20)
+    monkeypatch.setattr(execute, "free_memory", lambda: 150 << 20)
     steps = device_steps(nvcc, GOAL, (), quick=True)
     body = "".join(f"p[{n}] = p[{n + 1}] * {n};" for n in range(60_000))
     text = f"__attribute__((global)) void k(int *p) {{ {body} }}".encode()

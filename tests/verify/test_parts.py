@@ -15,6 +15,7 @@ from patcher.changes import Create, Modify
 from patcher.cuda.model import Configuration, TranslationUnit
 from patcher.toolchain.find import find_toolkit
 from patcher.tree import ChangedTree, FolderTree
+from patcher.verify import store as store_module
 from patcher.verify.bench import Bench
 from patcher.verify.compile import Compiled, Job, Stage, failure
 from patcher.verify.executors import LocalFarm
@@ -52,7 +53,7 @@ def test_a_damaged_entry_is_a_miss(damage: bytes, store: Store, tmp_path: Path) 
 def test_the_oldest_entries_go_first(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("patcher.verify.store.MAX_BYTES", 150)
+    monkeypatch.setattr(store_module, "MAX_BYTES", 150)
     for age, name in ((300, "old"), (200, "middle"), (100, "new")):
         store.put(name, random.Random(name).randbytes(40).hex())
         path = tmp_path / "results" / name
