@@ -147,8 +147,13 @@ class _Reader:
 
     def _patch(self, applied: AppliedPatchset, group: AppliedGroup,
                patch: AppliedPatch) -> PatchStatus:
-        if self._target(patch.package) is None:
+        target, home = self._target(patch.package), self._session.home
+        if target is None:
             return PatchStatus(patch.id, State.LOST, f"{patch.package} is not installed any more",
+                               patch.files)
+        if home.key(target.root) != patch.root:
+            return PatchStatus(patch.id, State.LOST, f"{patch.package} is in {target.root} now, "
+                               f"not in {home.root(patch.root)}, where it was changed",
                                patch.files)
         owner = Owner(applied.name, group.id, patch.id)
         states = {path: self._file(owner, patch, path) for path in patch.files}

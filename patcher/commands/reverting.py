@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import click
 
@@ -14,6 +14,7 @@ from patcher.engine.request import GroupName, Request, Staged
 from patcher.engine.target import Target
 from patcher.errors import Conflict, Exit, UsageError
 from patcher.journal import Journal
+from patcher.package.model import Package
 from patcher.report.change import reverted
 from patcher.report.plan import PackageRow
 from patcher.transaction import NoCaches
@@ -58,6 +59,10 @@ class Reversion:
             raise UsageError(f"{len(applied)} patchsets are applied: {', '.join(sorted(applied))}",
                              next_step="name one, or use --all")
         chosen = [self._name(name, journal) for name in names] or list(applied)
+        if names and not applied:
+            click.echo(f"{self._changing.site.home.path} has no state: patched files that were "
+                       "copied here need theirs beside them; else reinstall their package",
+                       err=True)
         groups = set(self._settings.group)
         known = {group for name in chosen if name in applied for group in applied[name].groups}
         if groups - known:
@@ -78,7 +83,20 @@ class Reversion:
         names = {patch.package for patchset, group in drops
                  for patch in journal.patchsets[patchset].groups[group].patches}
         found = {name: self._changing.site.installed(name) for name in sorted(names)}
-        return {name: one.package for name, one in found.items() if one is not None}
+        targets = {name: one.package for name, one in found.items() if one is not None}
+        for name, package in targets.items():
+            self._refuse_elsewhere(package, Path(journal.packages()[name][0]))
+        return targets
+
+    def _refuse_elsewhere(self, package: Package, key: Path) -> None:
+        """A copied environment may lead to a project that another one has patched."""
+        home = self._changing.site.home
+        place = home.root(str(key))
+        if home.key(package.root) != str(key) and not place.is_dir():
+            raise Conflict(f"{package.name} is in {package.root} now; what was changed in {place} "
+                           "cannot be undone from here", where=str(home.path),
+                           next_step="revert with --python of the environment that applied it; "
+                           "to forget it here remove that folder")
 
     def _refuse(self, staged: Staged) -> None:
         if staged.refusals:

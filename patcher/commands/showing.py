@@ -97,13 +97,13 @@ def _retired(changing: Changing, session: Session) -> None:
 
 def _packages(changing: Changing, session: Session) -> list[dict[str, Any]]:
     rows = []
-    for name, (root, version) in sorted(session.journal.packages().items()):
-        subject = changing.site.subject(name)
-        if subject is None:
+    for name, (_, version) in sorted(session.journal.packages().items()):
+        found, subject = changing.site.installed(name), changing.site.subject(name)
+        if found is None or subject is None:
             click.echo(f"{name} {version or ''} is patched, but not installed any more", err=True)
             continue
         rows.append({"name": name, "version": subject.state.version,
-                     "root": str(session.home.root(root)), "digest": subject.state.digest})
+                     "root": str(found.package.root), "digest": subject.state.digest})
     return rows
 
 
