@@ -86,8 +86,8 @@ class Writer:
             place = self._place(step)
             if is_now(place, step.after):
                 self._forget_compiled(place)
-            elif is_now(place, step.before):
-                self._change(step, place)
+            elif is_now(place, step.before) and place.parent.is_dir():
+                self._change(step, place)  # a folder that was taken away is not made again
             elif not (step.makes_folder or step.drops_folder):
                 foreign.append(step)
         self._sync(steps)

@@ -83,10 +83,10 @@ class Reversion:
         names = {patch.package for patchset, group in drops
                  for patch in journal.patchsets[patchset].groups[group].patches}
         found = {name: self._changing.site.installed(name) for name in sorted(names)}
-        targets = {name: one.package for name, one in found.items() if one is not None}
-        for name, package in targets.items():
-            self._refuse_elsewhere(package, Path(journal.packages()[name][0]))
-        return targets
+        packages = [one.package for one in found.values() if one is not None]
+        for package in packages:
+            self._refuse_elsewhere(package, Path(journal.packages()[package.name][0]))
+        return {package.name: package for package in packages}
 
     def _refuse_elsewhere(self, package: Package, key: Path) -> None:
         """A copied environment may lead to a project that another one has patched."""
