@@ -14,12 +14,12 @@ RULES = Path(__file__).resolve().parents[2] / "patcher" / "data" / "rules.json"
 
 def page(rule: dict[str, Any]) -> str:
     """The Markdown of one rule."""
-    title, what = rule["title"], rule["do"]
+    title, meaning, what = rule["title"], rule["means"], rule["do"]
     return "\n".join([
         f"# {rule['id']}", "",
         f"{title[0].upper()}{title[1:]}. Layer: {rule['layer']}.", "",
         "```text", rule["example"], "```", "",
-        "## What it means", f"When it is closed for your target, {rule['means']}.", "",
+        "## What it means", f"{meaning[0].upper()}{meaning[1:]}.", "",
         "## What to do", f"    {what}" if what.startswith("sm-patch") else what, "",
         f"On the command line: `sm-patch explain {rule['id']}`. [All rules](index.md)", "",
     ])
