@@ -57,20 +57,23 @@ class Difference:
 
 Entry = Callable[[str], FileEntry | None]
 Original = Callable[[str], bytes]
+Kept = Callable[[str], bytes | None]
 
 
 def differences(package: Package, entry: Entry, original: Original,
-                pristine: Tree | None = None) -> list[Difference]:
+                pristine: Tree | None = None, kept: Kept = lambda _path: None
+                ) -> list[Difference]:
     """Every file that differs from RECORD, is gone, or stands where RECORD lists nothing.
 
     ``entry`` and ``original`` are the journal's; ``pristine`` is the wheel as it
-    was. Raises InputError for a package without RECORD, or a ``pristine`` that
-    is not what was installed.
+    was, ``kept`` whatever else still has a file's installed bytes. Raises
+    InputError for a package without RECORD, or a ``pristine`` that is not what
+    was installed.
     """
     if not any(row.digest for row in package.record.values()):
         raise InputError(f"{package.name} has no RECORD to compare with",
                          where=str(package.root), next_step="install it from a wheel")
-    reader = _Reader(package, entry, original, pristine)
+    reader = _Reader(package, entry, original, pristine, kept)
     found = [reader.listed(path) for path in sorted(package.record) if not _is_metadata(path)]
     return [d for d in (*found, *reader.added()) if d is not None]
 
@@ -87,6 +90,7 @@ class _Reader:
     entry: Entry
     original: Original
     pristine: Tree | None
+    kept: Kept
 
     def listed(self, path: str) -> Difference | None:
         state = self.package.differs_from_record(path)
@@ -125,7 +129,7 @@ class _Reader:
                           links)
 
     def _before(self, path: str) -> bytes | None:
-        """The bytes that RECORD lists, from the wheel or from the journal's originals."""
+        """The bytes that RECORD lists: of the wheel, the journal's originals, a cache."""
         entry = self.entry(path)
         if self.pristine is not None:
             try:
@@ -140,7 +144,7 @@ class _Reader:
             return data
         if entry is not None and entry.pristine and entry.base.sha256:
             return self.original(entry.base.sha256)
-        return None
+        return self.kept(path)
 
 
 def _without_ours(base: bytes, entry: FileEntry, ours: bytes, after: bytes) -> bytes:

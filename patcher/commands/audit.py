@@ -14,7 +14,8 @@ from patcher.errors import Exit
 @click.command("audit")
 @click.argument("package", metavar="PACKAGE", shell_complete=completion.packages)
 @click.option("--pristine", metavar="WHEEL", type=click.Path(path_type=Path, exists=True),
-              help="The wheel (or its unpacked folder) that was installed: gives diffs and gates.")
+              help="The wheel (or its unpacked folder) that was installed: gives diffs and gates, "
+              "where neither the journal nor uv's or pip's cache has the file.")
 @common("arch", "reference", "cuda", "root", "python", "state", "format", "output")
 def command(settings: Settings, package: str, pristine: Path | None) -> Exit:
     """Show every file of PACKAGE that differs from RECORD, the gates that were changed, and

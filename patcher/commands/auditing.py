@@ -13,6 +13,7 @@ from patcher.audit.consequence import Consequence, consequences
 from patcher.audit.files import Change, Difference, differences
 from patcher.audit.gates import GateChange, changed_gates
 from patcher.audit.groups import GroupMatch, matching_groups
+from patcher.audit.kept import Kept
 from patcher.changes import Create, Delete, Modify
 from patcher.commands.options import Settings
 from patcher.errors import InputError, UsageError
@@ -53,7 +54,8 @@ class Auditor:
         home = find_home(prefix=self.environment.prefix, root=self.environment.root,
                          state=self._settings.state)
         view = reading(home).view(self.package)
-        return tuple(differences(self.package, view.entry, home.original, self._wheel))
+        return tuple(differences(self.package, view.entry, home.original, self._wheel,
+                                 Kept(self.package).read))
 
     @cached_property
     def installed(self) -> Tree:

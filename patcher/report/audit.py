@@ -118,6 +118,8 @@ def _lines(audit: Audit, file: Difference) -> Iterator[str]:
                "installer's cache and other environments")
     for gate in audit.gates.get(file.path, ()):
         yield f"  {_gate(gate)}"
+    if file.is_foreign and file.before is None and file.change is not Change.ADDED:
+        yield "  no diff: no cache here has it as installed; --pristine WHEEL gives one"
     yield from (f"    {line}" for line in file.diff.splitlines()[1:])
 
 
