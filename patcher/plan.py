@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from patcher.arch import EMPTY, ArchSet
 from patcher.changes import Change
-from patcher.decide import Label, decide, group_outcome, label_of
+from patcher.decide import decide, group_outcome
 from patcher.edits import Edit
 from patcher.errors import Exit, InputError, PackageNotFound, SchemaError, UsageError
 from patcher.journal import FileEntry, Owner
 from patcher.operations.base import Finding, Outcome
 from patcher.operations.registry import find
 from patcher.package.model import Package
+from patcher.patchset.label import Label, label_of
 from patcher.patchset.load import load_patchset
 from patcher.patchset.schema import Affects, Group, Patch, Patchset, Place, Variant
 from patcher.tree import Tree

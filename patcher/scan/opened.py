@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from patcher.cuda.directives import normalise
 from patcher.gates import Evidence, Gate, Layer
+from patcher.patchset.label import Label, label_of
 from patcher.patchset.schema import CudaGuard, Flag, Group, Patchset, PythonGate
 from patcher.scan.files import Files
 from patcher.tree import Tree
@@ -38,19 +39,22 @@ class Opener:
 
 
 class Openers:
-    """The operations of all shipped patchsets for one package, by file.
+    """The operations of the shipped groups that fit one package's version, by file.
 
     ``folder`` is the package's own in ``tree``: names in its gates are looked up there.
     """
 
-    def __init__(self, patchsets: Iterable[Patchset], package: str, tree: Tree | None = None,
-                 folder: str = "") -> None:
+    def __init__(self, patchsets: Iterable[Patchset], package: str, version: str | None,
+                 tree: Tree | None = None, folder: str = "") -> None:
         self._where = (tree, folder)
         self._index: Index | None = None
         self._by_file: dict[str, list[Opener]] = {}
         self._matched: dict[tuple[PythonGate, str], tuple[int, ...]] = {}
         for patchset in patchsets:
             for group in patchset.groups:
+                if label_of(version, group.versions, group.fixed_in) in (
+                        Label.OUTSIDE, Label.FIXED):
+                    continue  # apply refuses it there
                 for opener in _operations(patchset, group, package):
                     self._by_file.setdefault(opener.operation.file, []).append(opener)
 

@@ -91,8 +91,8 @@ class _Scan:
         self.walker = Walker(self.tree, toolkit=macros, store=store, reports=False,
                              conditions=options.conditions)
         self.files = Files(self.tree, self.walker.conditionals)
-        self.openers = Openers(shipped_for(package.name), package.name, package.tree,
-                               package.import_name)
+        self.openers = Openers(shipped_for(package.name), package.name, package.version,
+                               package.tree, package.import_name)
         self.units_of: dict[str, int] = {}  # gate id -> units
         self.details: dict[str, tuple[Gate, ...]] = {}
         self.libraries: tuple[LibraryRow, ...] = ()
