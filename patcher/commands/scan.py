@@ -32,18 +32,20 @@ _LAYERS = ("python", "preprocessor", "host", "build", "binary")
               help="Only these JIT modules; repeatable.")
 @click.option("--unit", "units", metavar="PATH[@CONFIG]", multiple=True,
               help="Only these translation units; repeatable.")
+@click.option("--used", is_flag=True,
+              help="The modules in this user's JIT cache first.")
 @click.option("--baseline", metavar="OLD.json", type=click.Path(path_type=Path),
               help="Show what is newly closed or newly over-open since an older scan.")
 @click.option("--fail-on", type=click.Choice(("critical", "warning")),
               help="Exit with 1 when a finding (with --baseline: a new one) is that grave.")
 @click.option("--self-check", is_flag=True,
               help="Have pcpp evaluate the conditions, too; exit with 1 when it differs.")
-@common("arch", "reference", "cuda", "root", "python", "format", "output",
+@common("arch", "reference", "cuda", "root", "python", "env_from", "format", "output",
         formats=("text", "json", "sarif", "html", "markdown"))
 def command(
     settings: Settings, packages: tuple[str, ...], everything: bool, expand: bool,
     layers: tuple[str, ...], modules: tuple[str, ...], units: tuple[str, ...],
-    baseline: Path | None, fail_on: str | None, self_check: bool,
+    used: bool, baseline: Path | None, fail_on: str | None, self_check: bool,
 ) -> Exit:
     """Show what keeps the target out of PACKAGE..., layer by layer, worst first.
 
@@ -58,12 +60,23 @@ def command(
     checked = _second_opinion() if self_check else None
     options = Options(frozenset(map(Layer, layers)), modules, units, conditions=checked)
     found = scanned(settings, packages, options)
+    if used:
+        found = _used_first(settings, found)
     report = found.report
     changes = since(report, baseline) if baseline else None
     settings.emit(_render(settings, found, changes, everything, expand))
     if checked is not None and _differs(checked):
         return Exit.CHECK_FAILED
     return _exit(changes.new if changes else report.findings, fail_on)
+
+
+def _used_first(settings: Settings, found: Scanned) -> Scanned:
+    from dataclasses import replace
+
+    from patcher.caches.environ import read_environ
+    from patcher.scan.used import used_first
+
+    return replace(found, report=used_first(found.report, read_environ(settings.env_from)))
 
 
 def _second_opinion() -> CheckedConditions:

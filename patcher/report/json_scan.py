@@ -57,6 +57,7 @@ def document(report: Report) -> dict[str, Any]:
         ],
         "features": [_feature(verdict) for verdict in verdicts(report)],
         "modules": [_module(module) for module in report.modules],
+        "used": None if report.used is None else list(report.used),
         "summary": _summary(report),
         "together": [
             {"name": row.name, "passes": [str(c) for c in row.passes],

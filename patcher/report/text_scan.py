@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 
 from patcher.arch import relatives
 from patcher.gates import Cause, Gate, Layer, Severity
+from patcher.report.counted import LONG, by_cause, by_folder, few
 from patcher.report.libraries import library_lines
 from patcher.report.wrapping import wrap
 from patcher.scan.combine import Since
@@ -20,23 +21,30 @@ from patcher.scan.model import (
     is_library,
 )
 from patcher.scan.together import together
+from patcher.scan.used import is_used
 
 _ORDER = [Severity.CRITICAL, Severity.WARNING, Severity.INFO]
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How much is shown: ``all`` the information rows too, ``expand`` each gate of a row."""
+    """How much is shown: ``all`` the information rows too, ``expand`` each gate of a row.
+
+    Without either, a part of more than ``LONG`` rows is counted.
+    """
 
     all: bool = False
     expand: bool = False
+
+    def counts(self, rows: Sized) -> bool:
+        return len(rows) > LONG and not self.all and not self.expand
 
 
 def render_text(report: Report, style: Style | None = None) -> str:
     """The whole report as text that ends with a newline."""
     style = style or Style()
     view = _View(report, style)
-    lines = [*wrap(headline(report)), *_context(report), ""]
+    lines = [*wrap(headline(report)), *_context(report), *_used(report), ""]
     full = [module for module in report.modules if view.matters(module)]
     for module in full:
         lines += _module(view, module)
@@ -47,7 +55,7 @@ def render_text(report: Report, style: Style | None = None) -> str:
     lines += library_lines(report, everything=style.all)
     lines += [line for note in report.notes for line in wrap(note, "note: ")]
     lines += _missing(report)
-    lines += [line for text in report.warnings for line in wrap(text, "warning: ")]
+    lines += few(report.warnings, everything=style.all or style.expand)
     return "\n".join([*lines, f"Next: {next_command(report)}"]) + "\n"
 
 
@@ -156,10 +164,13 @@ def openable_modules(report: Report) -> list[str]:
 
 
 def _reasons(report: Report) -> str:
+    """The causes of closed modules, as their list further below has them."""
+    by_id = {gate.id: gate for gate in report.findings}
     counts: dict[Cause, int] = {}
-    for gate in report.findings:
-        if gate.rule in SHUTTING_RULES:
-            counts[gate.cause] = counts.get(gate.cause, 0) + 1
+    for module in report.modules:
+        if module.closed:
+            cause = _shutting(by_id, module).cause
+            counts[cause] = counts.get(cause, 0) + 1
     return ", ".join(f"{counts[cause]} {cause.value}" for cause in Cause if cause in counts)
 
 
@@ -172,6 +183,24 @@ def _context(report: Report) -> Iterator[str]:
     references = " ".join(target.name for target in compared)
     counts = f"{report.unit_count} units, {report.file_count} files"
     yield from wrap(f"{counts}; {cuda}; compared with {references}")
+
+
+def _used(report: Report) -> Iterator[str]:
+    """Which modules of this user's cache the scan speaks of."""
+    if report.used is None:
+        return
+    if not report.used:
+        yield "in use: nothing, no module of this package is in this user's cache"
+        return
+    rows = [m for m in report.modules if is_used(m.name, report.used)]
+    closed = ", ".join(m.name for m in rows if m.closed)
+    gated = ", ".join(m.name for m in rows if not m.closed)
+    one = len(report.used) == 1
+    text = "1 module is" if one else f"{len(report.used)} modules are"
+    text += " in this user's cache; "
+    text += f"closed here: {closed}" if closed else f"{'it is not' if one else 'none is'} closed"
+    text += f"; with other gates: {gated}" if gated else ""
+    yield from wrap(text, "in use: ")
 
 
 def _module(view: _View, module: ModuleReport) -> Iterator[str]:
@@ -196,11 +225,25 @@ def _closed(view: _View, modules: Sequence[ModuleReport]) -> Iterator[str]:
     if not modules:
         return
     yield "Closed, and no shipped group opens them"
-    for module in modules:
-        gates = [view.by_id[i] for i in module.gates if i in view.by_id]
-        gate = min(gates, key=lambda g: (g.rule not in SHUTTING_RULES, g.location.path))
+    rows = [(module, _shutting(view.by_id, module)) for module in modules]
+    shown = rows
+    if view.style.counts(rows):
+        shown = [row for row in rows if is_used(row[0].name, view.report.used or ())]
+    for module, gate in shown:
         yield from wrap(f"{module.name}: {reason(gate)}; {place(gate)} {gate.condition}", "  ")
+    if len(shown) < len(rows):
+        report, closed = view.report, {module.name for module in modules}
+        built = {row.module for row in report.configurations} - closed
+        yield from by_cause([(m.name, gate.cause) for m, gate in rows if (m, gate) not in shown],
+                            built, sorted({t.capability.number for t in report.targets}))
+        yield "  (--expand shows where and why)"
     yield ""
+
+
+def _shutting(by_id: Mapping[str, Gate], module: ModuleReport) -> Gate:
+    """The gate that says why a module is closed."""
+    gates = [by_id[i] for i in module.gates if i in by_id]
+    return min(gates, key=lambda g: (g.rule not in SHUTTING_RULES, g.location.path))
 
 
 def reason(gate: Gate) -> str:
@@ -228,8 +271,15 @@ def _shared(view: _View) -> Iterator[str]:
     own = [g for g in found if view.style.all or not is_library(g.location.path)]
     if own:
         yield "In code that several modules share, or none is known to use"
-        for family in families(own):
-            yield from _family(view.report, family, view.style)
+        grouped = families(own)
+        counted: list[Gate] = []
+        for family in grouped:
+            grave = any(g.opened_by or g.severity is Severity.CRITICAL for g in family)
+            if grave or not view.style.counts(grouped):
+                yield from _family(view.report, family, view.style)
+            else:
+                counted += family
+        yield from by_folder(counted)
         yield ""
     rest = len(found) - len(own)
     quiet = sum(g.count for g in view.report.findings if not view.is_shown(g))
@@ -250,6 +300,10 @@ def _loose(view: _View) -> Iterator[str]:
     by_file: dict[str, list[Gate]] = {}
     for gate in found:
         by_file.setdefault(gate.location.path, []).append(gate)
+    if view.style.counts(by_file):
+        yield from by_folder([gate for gate in found if not gate.opened_by])
+        by_file = {path: kept for path, gates in by_file.items()
+                   if (kept := [gate for gate in gates if gate.opened_by])}
     for path, gates in sorted(by_file.items()):
         if view.style.all or view.style.expand:
             for gate in gates:

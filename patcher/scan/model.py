@@ -174,7 +174,10 @@ class ToolchainRow:
 
 @dataclass(frozen=True)
 class Report:
-    """The answer of a scan. ``gates`` are ranked; ``notes`` are sentences for the reader."""
+    """The answer of a scan. ``gates`` are ranked; ``notes`` are sentences for the reader.
+
+    ``used`` names the modules of this user's cache, None when it was not looked at.
+    """
 
     packages: tuple[PackageRow, ...]
     targets: tuple[Target, ...]
@@ -191,6 +194,7 @@ class Report:
     sites: tuple[FeatureSite, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    used: tuple[str, ...] | None = None
     details: Mapping[str, tuple[Gate, ...]] = field(default_factory=dict)  # row id -> its gates
 
     @property
