@@ -305,14 +305,27 @@ def test_cmake_itself_builds_for_12_1a_afterwards(tree: Path, tmp_path: Path) ->
     assert built() == {"SCALED_MM_ARCHS": "12.1a", "FP4_ARCHS": "12.1a"}
 
 
+FILTER = ('find: "arch.is_family_of(Arch.sm_100f) or arch.is_family_of(Arch.sm_110f)"',
+          'replace: "arch.is_family_of(Arch.sm_100f) or arch.is_family_of(Arch.sm_120f)"')
+
+
+def _targets(worlds: ArchSet) -> set[str]:
+    return {name for name in worlds.names if name.startswith("sm_")}
+
+
 @pytest.mark.parametrize("version", ["4.4.0", "4.4.2"])
 def test_the_dsl_takes_12_1a_for_block_scaling_and_not_for_tcgen05(
-        sliced: Sliced, tmp_path: Path, version: str) -> None:
+        sliced: Sliced, tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str) -> None:
     root = tmp_path / "root"
     _unpack(sliced("nvidia-cutlass-dsl-libs-base", version), root)
     before = _bytes(root)
     folder = "nvidia_cutlass_dsl/python_packages/cutlass/cute/nvgpu"
+    warp = (f"{folder}/warp/mma.py", "arch == Arch.sm_120a",
+            "MmaSM120BlockScaledOp.__post_init__")
+    assert _targets(_passes(root, *warp)) == {"sm_120a"}
     assert _run("apply", "cutlass-dsl-sm121", root=root) == Exit.DONE
+    opened = (warp[0], "arch in (Arch.sm_120a, Arch.sm_121a)", warp[2])
+    assert _targets(_passes(root, *opened)) == {"sm_120a", "sm_121a"}
     changed = {p for p, data in _bytes(root).items() if data != before[p]}
     assert changed == {f"{folder}/warp/mma.py"}
     text = (root / folder / "warp/mma.py").read_text("utf-8")
@@ -334,7 +347,19 @@ groups:
           replace: "        Arch.sm_103a,\\n        Arch.sm_121a,\\n    ]"
           count: 1
 """)
+    capsys.readouterr()
+    ours = _bytes(root)
     assert _run("apply", str(wrong), root=root) == Exit.REFUSED
+    assert "known to be wrong (tcgen05)" in capsys.readouterr().out
+    # a second op of the file, its list a filter over families: refused for the same reason
+    wrong.write_text(wrong.read_text().replace('find: "        Arch.sm_103a,\\n    ]"', FILTER[0])
+                     .replace('replace: "        Arch.sm_103a,\\n        Arch.sm_121a,\\n    ]"',
+                              FILTER[1]))
+    assert FILTER[0] in wrong.read_text()
+    assert FILTER[1] in wrong.read_text()
+    assert _run("apply", str(wrong), root=root) == Exit.REFUSED
+    assert "known to be wrong (tcgen05)" in capsys.readouterr().out
+    assert _bytes(root) == ours
     assert _run("revert", "cutlass-dsl-sm121", root=root) == Exit.DONE
     assert _bytes(root) == before
 
