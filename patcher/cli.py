@@ -12,7 +12,7 @@ import click
 
 from patcher import __version__
 from patcher.commands import VERBS, examples
-from patcher.errors import Exit, PatcherError, SchemaError, output_errors
+from patcher.errors import Exit, PatcherError, SchemaError, UsageError, output_errors
 
 _SCREEN = 40  # lines
 _COMPLETE = "_SM_PATCH_COMPLETE"  # set by the shell that asks for completions
@@ -32,6 +32,18 @@ class LazyGroup(click.Group):
         command = verb.load()
         command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples(cmd_name))
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]
+                        ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, but a verb that is none gets its nearest ones named."""
+        verb = args[0]
+        if verb in VERBS or ctx.resilient_parsing or verb.startswith("-"):
+            return super().resolve_command(ctx, args)
+        import difflib
+
+        near = difflib.get_close_matches(verb, VERBS, 2) or ["--help"]
+        raise UsageError(f"no such verb: {verb}",
+                         next_step=" or ".join(f"sm-patch {word}" for word in near))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from patcher.commands.options import Settings
-from patcher.errors import PatcherError
+from patcher.errors import PatcherError, UsageError
 
 if TYPE_CHECKING:
     from patcher.arch import Target
@@ -64,15 +64,41 @@ def scanned(settings: Settings, names: Sequence[str], options: Options) -> Scann
     toolkit = find_toolkit(settings.cuda, environment)
     references = [target(name) for name in settings.reference]
     reports, trees = [], []
-    for name in names:
-        package = find_package(name, environment)
+    packages = [find_package(name, environment) for name in names]
+    _refuse_unknown(options.modules, packages, toolkit)
+    for package in packages:
         for warning in package.warnings:
             settings.tell(f"{package.name}: {warning}")
         _say_what_is_gone(settings, package)
         report, tree = _scan(settings, package, toolkit, references, options)
         reports.append(report)
         trees.append(tree)
-    return Scanned(combine(reports), tuple(trees))
+    report = combine(reports)
+    if options.units and not report.unit_count:
+        raise UsageError(f"no translation unit {' or '.join(options.units)} in "
+                         f"{' or '.join(package.name for package in packages)}",
+                         next_step="name it by its path below site-packages")
+    return Scanned(report, tuple(trees))
+
+
+def _refuse_unknown(names: Sequence[str], packages: Sequence[Package], toolkit: Toolkit) -> None:
+    """A mistyped module must not read as one without gates."""
+    if not names:
+        return
+    import difflib
+
+    from patcher.profiles import profile_for
+
+    known = {module.name for package in packages
+             for module in profile_for(package).modules(package, toolkit)}
+    for name in names:
+        if name not in known:
+            where = " or ".join(package.name for package in packages)
+            near = difflib.get_close_matches(name, known, 3)
+            every = " ".join(["sm-patch scan", *(package.import_name for package in packages)])
+            raise UsageError(f"no module {name} in {where}",
+                             next_step=f"did you mean {', '.join(near)}?" if near
+                             else f"{every} lists those with gates")
 
 
 def _say_what_is_gone(settings: Settings, package: Package) -> None:

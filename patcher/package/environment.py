@@ -58,7 +58,8 @@ def find_environment(python: str | None = None, root: str | None = None) -> Envi
     if root is not None:
         folder = Path(root)
         if not os.path.isdir(folder):
-            raise InputError("not a folder", where=root)
+            raise InputError("not a folder", where=root,
+                             next_step="--root takes the folder that stands for site-packages")
         place = Path(os.path.abspath(folder))
         return Environment(None, (place,), None, f"--root {root}", root=place)
     if python is not None:
@@ -123,7 +124,8 @@ def _environment(path: Path, reason: str) -> Environment:
         python = Path(os.path.abspath(path))
         prefix = python.parent.parent
     else:
-        raise InputError("no such interpreter or environment", where=str(path))
+        raise InputError("no such interpreter or environment", where=str(path),
+                         next_step="name a venv's folder or its bin/python")
     config = _config(prefix)
     answer = _ask(python, str(prefix) if config else "")
     sites = [Path(s) for s in answer["sites"]]

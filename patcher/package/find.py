@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zipfile
 from contextlib import suppress
 from dataclasses import replace
@@ -261,13 +262,37 @@ def _is_in(name: str, environment: Environment) -> bool:
 
 def _not_found(name: str, environment: Environment) -> PackageNotFound:
     """Says where else the package is: another environment, or a folder of that name."""
-    hints = []
-    if environment.root is None:
-        for other in other_environments(environment):
-            if _is_in(name, other):
-                hints.append(f"it is in {other.prefix}: --python {other.python or other.prefix}")
+    hints = [f"did you mean {near}?" for near in _alike(name, environment)]
+    if environment.root is not None:
+        other = "--root takes the folder that stands for site-packages"
+        hints += [f"it is in {site}: --root {site}" for site in _sites_below(environment.root)
+                  if _is_in(name, replace(environment, site_packages=(site,)))]
+    else:
+        other = "add --python VENV, the environment that starts your server"
+        hints += [f"it is in {found.prefix}: --python {found.python or found.prefix}"
+                  for found in other_environments(environment) if _is_in(name, found)]
     if os.path.isdir(Path(name)):
         hints.append(f"for the folder write ./{name}")
     place = environment.root or environment.prefix
     return PackageNotFound(f"{name} is not in {place} (chosen because: {environment.reason})",
-                           next_step="; ".join(hints) or "name its environment with --python")
+                           next_step="; ".join(hints) or other)
+
+
+def _alike(name: str, environment: Environment) -> list[str]:
+    """The name nearest to what was typed, of what is installed here; none when nothing is alike."""
+    import difflib
+
+    here: set[str] = set()
+    for site in environment.site_packages:
+        with suppress(PatcherError, OSError):
+            tree = SiteTree(site)
+            here.update(folder for folder in tree.folders("") if folder.isidentifier())
+            here.update(found.name for found in distributions(tree))
+    return difflib.get_close_matches(re.split(r"[=<>~!\[ ]", name)[0].lower(), here, 1, 0.75)
+
+
+def _sites_below(root: Path) -> list[Path]:
+    """The site-packages of an environment or an image whose top was named as the root."""
+    return [site for pattern in ("lib/python3*/*-packages", "usr/lib/python3*/*-packages",
+                                 "usr/local/lib/python3*/*-packages")
+            for site in sorted(root.glob(pattern)) if site.is_dir()]

@@ -70,13 +70,21 @@ def test_every_module_of_verbs_stands_in_the_table() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["frobnicate"], "No such command"), (["scan"], "Missing argument")],
+    [(["frobnicate"], "no such verb: frobnicate"), (["scan"], "Missing argument")],
 )
 def test_usage_errors_are_2(arguments: list[str], message: str) -> None:
     done = _run(*arguments)
     assert done.returncode == Exit.USAGE
     assert message in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(("typed", "meant"), [
+    ("scna", "scan"), ("sttus", "status"), ("aply", "apply"), ("rever", "revert")])
+def test_a_mistyped_verb_names_the_one_meant(typed: str, meant: str) -> None:
+    done = _run(typed, "flashinfer")
+    assert done.returncode == Exit.USAGE
+    assert f"next: sm-patch {meant}" in done.stderr
 
 
 @pytest.fixture

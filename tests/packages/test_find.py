@@ -124,6 +124,21 @@ def test_a_missing_package_says_where_else_it_is(installed: Environment, tmp_pat
         find_package("demo_folder", installed)
 
 
+@pytest.mark.parametrize("typed", ["demp", "Demo==1.5", "demo-pgk", "DEMO_PKG>=1"])
+def test_a_mistyped_package_names_the_one_here(installed: Environment, typed: str) -> None:
+    with pytest.raises(PackageNotFound, match=r"did you mean demo(-pkg)?\?"):
+        find_package(typed, installed)
+
+
+def test_the_top_of_an_environment_as_root_names_its_site_packages(
+        installed: Environment) -> None:
+    site = installed.site_packages[0]
+    with pytest.raises(PackageNotFound, match=f"--root {site}"):
+        find_package("demo", find_environment(root=str(installed.prefix)))
+    with pytest.raises(PackageNotFound, match="stands for site-packages"):
+        find_package("nonsense", find_environment(root=str(installed.prefix)))
+
+
 def test_the_first_of_two_copies_wins_and_both_are_named(installed: Environment,
                                                          tmp_path: Path) -> None:
     other = tmp_path / "other"

@@ -133,6 +133,27 @@ def test_why_of_an_unknown_feature_names_known_ones(capsys: pytest.CaptureFixtur
     assert "trtllm_comm" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("option", "typed", "near"), [
+    ("--module", "trtlm_com", "did you mean trtllm_comm"),
+    ("--module", "nonsense", "flashinfer lists those with gates"),
+    ("--unit", "flashinfer/data/csrc/nonsense.cu", "its path below site-packages"),
+])
+def test_a_mistyped_filter_is_no_clean_scan(
+    capsys: pytest.CaptureFixture[str], option: str, typed: str, near: str
+) -> None:
+    arguments = ["scan", "flashinfer", "--root", str(MINI), "--arch", "sm_120a", option, typed]
+    assert cli.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert typed in err
+    assert near in err
+
+
+def test_a_package_is_missed_before_any_is_scanned(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["scan", "flashinfer", "vllm", "--root", str(MINI), "--arch", "sm_120a"]) == 2
+    assert "target" not in capsys.readouterr().err, "said when a scan begins"
+
+
 def test_a_baseline_that_is_no_scan(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("[]")
     assert cli.main(["scan", "flashinfer", "--root", str(MINI), "--arch", "sm_120a",
