@@ -68,6 +68,7 @@ def overlay(operation: Overlay, source: Tree) -> Finding:
                        files=tuple(change.path for change in new))
     if common:
         return Finding(Outcome.NOT_NEEDED, f"all {common} files are there", files=(operation.to,))
+    _content(source, f"{operation.from_}/_")  # refused where the folder leads out of the root
     return Finding(Outcome.MISSING, f"{operation.from_} holds no files", files=(operation.from_,))
 
 

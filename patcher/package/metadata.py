@@ -101,13 +101,25 @@ def _header(tree: Tree, folder: str) -> Mapping[str, str]:
 def parse_record(text: str) -> dict[str, RecordEntry]:
     """RECORD's lines by path. Absolute paths and paths that leave the root are dropped."""
     entries = {}
-    for row in csv.reader(text.splitlines()):
+    for row in _rows(text):
         if not row or row[0].startswith(("/", "../")) or "/../" in row[0]:
             continue
         algorithm, _, digest = (row[1] if len(row) > 1 else "").partition("=")
-        size = int(row[2]) if len(row) > 2 and row[2].isdigit() else None
+        size = int(row[2]) if len(row) > 2 and row[2].isdecimal() else None
         entries[row[0]] = RecordEntry(row[0], algorithm, _hex(algorithm, digest), size)
     return entries
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    """The rows that can be read; a hostile one must not hide the others."""
+    reader = csv.reader(text.splitlines())
+    while True:
+        try:
+            yield next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            continue
 
 
 def _hex(algorithm: str, digest: str) -> str:

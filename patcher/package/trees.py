@@ -31,9 +31,14 @@ class InstalledTree(FolderTree):
     def locate(self, path: str) -> str:
         try:
             return super().locate(path)
-        except UnsafePath:
+        except UnsafePath as error:
             if path not in self._trusted and not self._matches(path):
-                raise
+                entry = self._record.get(path)
+                if entry is None or entry.digest:
+                    raise
+                raise UnsafePath(f"{error.what}, and RECORD has no hash to know it by",
+                                 where=path, next_step="reinstall the package with copies, "
+                                 "with uv --link-mode copy") from None
             self._trusted.add(path)
             return os.path.join(self.root, path)
 

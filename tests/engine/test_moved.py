@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -249,3 +250,30 @@ def test_a_patched_root_is_copied_with_the_state_beside_it(
     assert first_line(capsys, "revert", "tiny-one", *at) == "reverted tiny-one: 1 file"
     assert snapshot(tmp_path / "image/site-packages") == before
     assert os.path.exists(root.parent / ".sm-patch/site-packages/journal.json")
+
+
+@pytest.mark.parametrize("mode", ["hardlink", "copy", "symlink"])
+def test_a_record_without_hashes_is_never_called_missing(
+        tmp_path: Path, uv: Uv, one: Path, mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its files can be patched where they are files; a link out is not followed on trust."""
+    bare = tmp_path / "bare" / one.name
+    bare.parent.mkdir()
+    with zipfile.ZipFile(one) as old, zipfile.ZipFile(bare, "w") as new:
+        for name in old.namelist():
+            listed = "".join(f"{path},,\n" for path in old.namelist())
+            new.writestr(name, listed if name.endswith("RECORD") else old.read(name))
+    uv_install(uv, tmp_path / "venv", bare, "--link-mode", mode)
+    before = snapshot(tmp_path / "venv/lib")
+    done = apply(tmp_path / "tiny-one.yaml", TINY, tmp_path / "venv")
+    out = " ".join(capsys.readouterr().out.split())
+    if mode == "symlink":
+        assert (done, snapshot(tmp_path / "venv/lib")) == (3, before)
+        assert "tiny-one/main: conflict" in out
+        assert "RECORD has no hash" in out
+        assert "--link-mode copy" in out
+        return
+    assert done == 0
+    at = ("--python", str(tmp_path / "venv"))
+    assert first_line(capsys, "status", *at) == "tiny-one: applied"
+    assert first_line(capsys, "revert", "tiny-one", *at) == "reverted tiny-one: 1 file"
+    assert snapshot(tmp_path / "venv/lib") == before

@@ -76,6 +76,17 @@ def test_an_overlay_of_nothing_is_missing(root: Path) -> None:
     assert files.overlay(operation, FolderTree(root)).outcome is Outcome.MISSING
 
 
+def test_an_overlay_of_a_folder_that_leads_out_is_not_called_missing(
+        root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "cccl"
+    (root / "cccl").rename(elsewhere)
+    (root / "cccl").symlink_to(elsewhere)
+    operation = Overlay(from_=RelativePath("cccl"), to=RelativePath("cuda/include"))
+    found = find(operation, FolderTree(root))
+    assert found.outcome is Outcome.CONFLICT
+    assert "leads out of" in found.reason
+
+
 @pytest.mark.parametrize(("link", "target", "outcome"), [
     ("cuda/lib64", "lib", Outcome.APPLICABLE),
     ("cuda/lib/libcudart.so", "libcudart.so.13", Outcome.APPLICABLE),

@@ -21,6 +21,15 @@ def test_record_paths_that_leave_the_root_are_dropped() -> None:
     assert list(found) == ["with,comma.py", "plain.py"]
 
 
+@pytest.mark.parametrize("row", ["mini/b.py,sha256=x,\u00b2", "x" * 200_000 + ",,", "mini/b.py",
+                                 'mini/b.py,"sha256=', "mini/b.py,md5=00,1", ",,"])
+def test_a_row_that_makes_no_sense_hides_no_other(row: str) -> None:
+    found = parse_record(f"mini/a.py,,\n{row}\nmini/c.py,,\n")
+    assert "mini/a.py" in found
+    assert row.startswith('mini/b.py,"') or "mini/c.py" in found  # an open quote goes on
+    assert all(not entry.digest for entry in found.values())
+
+
 def test_hashes_are_those_of_the_specification() -> None:
     """sha256 of nothing, in urlsafe base64 without padding, as the wheel format writes it."""
     found = parse_record("a,sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,0\n"
