@@ -28,7 +28,8 @@ test-slow: $(VENV)/.dev wheels  ## the slow ones only
 	@$(PYTEST) -m slow
 
 test-real: $(VENV)/.dev wheels  ## the slow ones on real wheels that every change should pass
-	@$(PYTEST) -m 'slow and wheels' tests/patchsets tests/scan tests/engine/test_real_packages.py
+	@$(PYTEST) -m 'slow and wheels' tests/patchsets/test_flashinfer_sm120.py \
+		tests/scan/test_mutants.py tests/scan/test_real_wheels.py tests/engine/test_real_packages.py
 
 test-all: $(VENV)/.dev wheels  ## every test
 	@$(PYTEST)
