@@ -46,7 +46,9 @@ def fetch(requirement: str) -> Path:
             raise SystemExit(f"{requirement}: not the archive that uv named")
         with tarfile.open(archive) as tar:
             members = [m for m in tar.getmembers() if m.isfile() or m.isdir()]
-            tar.extractall(folder, members, filter="data")
+            # the first releases of 3.10 and 3.11 know no filter; the archive is the pinned one
+            safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+            tar.extractall(folder, members, **safe)
         (top,) = (p for p in Path(folder).iterdir() if p.is_dir())
         top.rename(target)
     return target
