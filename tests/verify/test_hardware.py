@@ -23,8 +23,8 @@ def root(site: Callable[[str], Path]) -> Path:
     return site("0.6.3")
 
 
-def test_tgv_gemm_compiles_and_is_hollow(root: Path) -> None:
-    rows = verify(root, "flashinfer:tgv_gemm_bf16", code=1)
+def test_tgv_gemm_compiles_and_is_hollow(root: Path, curand: Path) -> None:
+    rows = verify(root, "flashinfer:tgv_gemm_bf16", code=1, CPATH=str(curand))
     assert {(row["unit"], row["verdict"]) for row in rows} == {
         ("@generated/tgv_gemm_bf16/tgv_gemm_bf16_64x8_6.cu", "hollow"),
         ("flashinfer/data/csrc/tgv_gemm.cu", "hollow")}
