@@ -314,25 +314,25 @@ class Interpreter:
         name, *items = self.values(block.head.arguments) or [""]
         before = self.get(name)
         for item in _loop_items(self, items):
-            self._step()
             self.set(name, item)
-            try:
-                self.run(block.arms[0][1])
-            except _Break:
+            if not self._again(block):
                 break
-            except _Continue:
-                continue
         self.set(name, before)
 
     def _while(self, block: Block) -> None:
-        while self._truth(block.head):
-            self._step()
-            try:
-                self.run(block.arms[0][1])
-            except _Break:
-                break
-            except _Continue:
-                continue
+        while self._truth(block.head) and self._again(block):
+            pass
+
+    def _again(self, block: Block) -> bool:
+        """Run the body of a loop once; False after ``break()``."""
+        self._step()
+        try:
+            self.run(block.arms[0][1])
+        except _Break:
+            return False
+        except _Continue:
+            pass
+        return True
 
     def read(self, path: str) -> str:
         """A file's text, unknown where it is none of the project's."""

@@ -8,7 +8,7 @@ from typing import Any
 from patcher.binary.abi import MissingSymbol
 from patcher.doctor.fit import LibraryFit, lacking_in
 from patcher.doctor.verdict import Verdict
-from patcher.report.doctor import wrap
+from patcher.report.wrapping import wrap
 
 _SHOWN = 6
 

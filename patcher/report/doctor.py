@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import textwrap
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
 from patcher.doctor.model import Result, Status, Surroundings
-from patcher.report.terminal import columns
+from patcher.report.wrapping import wrap
 
 
 def to_json(results: Sequence[Result], again: Callable[[str], str]) -> str:
@@ -78,10 +77,3 @@ def _typed(command: str) -> str:
     if any(unicodedata.category(c) == "Cc" for c in command):
         return "(no command can be shown: a name in it has control characters)"
     return command
-
-
-def wrap(text: str, lead: str = "", hang: str | None = None) -> list[str]:
-    """Lines as wide as what shows them; paths and commands are never broken."""
-    return textwrap.wrap(" ".join(text.split()), columns(), initial_indent=lead,
-                         subsequent_indent=" " * len(lead) if hang is None else hang,
-                         break_long_words=False, break_on_hyphens=False)

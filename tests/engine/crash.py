@@ -41,6 +41,7 @@ from tests.engine.helpers import (
     snapshot,
     states,
 )
+from tests.engine.watched import Watched
 
 TEXT = "alpha\nbeta\ngamma\ndelta\nepsilon\n" * 40 + "one\ntwo\nthree\n"
 PYTHON = "X = [9, 10]\n"
@@ -86,26 +87,15 @@ class Killer:
 
         def fdopen(*arguments: Any, **options: Any) -> Any:
             file = opened(*arguments, **options)
-            write = file.write
 
-            class Half:
-                def __enter__(self) -> Half:
-                    return self
+            def half(data: bytes) -> int:
+                if killer.hit():
+                    file.write(data[:len(data) // 2] if killer.after else b"")
+                    file.flush()
+                    killer.strike()
+                return int(file.write(data))
 
-                def __exit__(self, *_error: object) -> None:
-                    file.close()
-
-                def __getattr__(self, name: str) -> Any:
-                    return getattr(file, name)
-
-                def write(self, data: bytes) -> int:
-                    if killer.hit():
-                        write(data[:len(data) // 2] if killer.after else b"")
-                        file.flush()
-                        killer.strike()
-                    return int(write(data))
-
-            return Half()
+            return Watched(file, half)
 
         os.fdopen = fdopen
 

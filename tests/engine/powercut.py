@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.engine.watched import Watched
+
 EXHAUSTIVE = 5  # pending entries up to which every part of them is tried
 SAMPLES = 20  # seeded parts tried beyond that, besides none, all, and all but one or only one
 
@@ -102,24 +104,13 @@ class Recorder:
 
         def call(handle: int, *arguments: Any, **options: Any) -> Any:
             file = real(handle, *arguments, **options)
-            write = file.write
 
-            class Noting:
-                def __enter__(self) -> Noting:
-                    return self
+            def noted(data: bytes) -> int:
+                recorder.note("write", file=os.fstat(handle).st_ino,
+                              data=base64.b64encode(data).decode())
+                return int(file.write(data))
 
-                def __exit__(self, *_error: object) -> None:
-                    file.close()
-
-                def __getattr__(self, name: str) -> Any:
-                    return getattr(file, name)
-
-                def write(self, data: bytes) -> int:
-                    recorder.note("write", file=os.fstat(handle).st_ino,
-                                  data=base64.b64encode(data).decode())
-                    return int(write(data))
-
-            return Noting()
+            return Watched(file, noted)
 
         return call
 
