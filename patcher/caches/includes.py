@@ -37,7 +37,7 @@ class Includes:
 
     def __init__(self) -> None:
         self._directives: dict[str, tuple[tuple[bool, str], ...]] = {}
-        self._exists: dict[str, bool] = {}
+        self._files: dict[str, frozenset[str]] = {}
         self._found: dict[tuple[tuple[str, ...], str], frozenset[str]] = {}
 
     def closure(self, source: str, folders: tuple[str, ...]) -> Closure:
@@ -86,6 +86,15 @@ class Includes:
         return self._directives[path]
 
     def _is_file(self, path: str) -> bool:
-        if path not in self._exists:
-            self._exists[path] = os.path.isfile(path)
-        return self._exists[path]
+        folder, name = os.path.split(path)
+        if folder not in self._files:  # one listing answers for every name that is asked there
+            self._files[folder] = _files_in(folder)
+        return name in self._files[folder]
+
+
+def _files_in(folder: str) -> frozenset[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return frozenset(entry.name for entry in entries if entry.is_file())
+    except OSError:
+        return frozenset()
