@@ -131,12 +131,12 @@ class FolderTree:
         """The absolute path on disk; raises UnsafePath when it would leave the root."""
         if path.startswith("/"):
             return path
-        folder, _, leaf = path.rpartition("/")
+        folder = path.rpartition("/")[0]
         full = self._base + path
         # Thousands of files share a few hundred folders: each of those is resolved once.
         if folder not in self._inside and self._holds(self._base + folder):
             self._inside.add(folder)
-        known = folder in self._inside and leaf not in ("", ".", "..") and not os.path.islink(full)
+        known = folder in self._inside and ".." not in path and not os.path.islink(full)
         if known or self._holds(full):
             return full
         raise UnsafePath(f"leads out of {self._root} (to {os.path.realpath(full)})", where=path)
