@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 from patcher.caches.actions import Touched
 from patcher.edits import Span
@@ -58,14 +59,22 @@ def functions_at(source: bytes, spans: Iterable[Span]) -> frozenset[str] | None:
 
     "" stands for a place outside of any; None for a file that does not parse.
     """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+    found = _functions(source)
+    if found is None:
         return None
-    found = [(node.name, node.lineno, node.end_lineno or node.lineno) for node in ast.walk(tree)
-             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     names: set[str] = set()
     for span in spans:
         line = source.count(b"\n", 0, span.start) + 1
         names |= {name for name, first, last in found if first <= line <= last} or {""}
     return frozenset(names)
+
+
+@lru_cache(maxsize=4)  # each module asks about the same one or two files
+def _functions(source: bytes) -> tuple[tuple[str, int, int], ...] | None:
+    """Name, first and last line of every function; None when the file does not parse."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    return tuple((node.name, node.lineno, node.end_lineno or node.lineno) for node in ast.walk(tree)
+                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
