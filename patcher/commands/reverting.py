@@ -75,7 +75,8 @@ class Reversion:
     def _name(typed: str, journal: Journal) -> str:
         name = typed if typed in journal.patchsets else PurePath(typed).stem
         if name not in journal.patchsets:
-            click.echo(f"{typed} is not applied", err=True)
+            there = ", ".join(sorted(journal.patchsets))
+            click.echo(f"{typed} is not applied{f'; what is: {there}' if there else ''}", err=True)
         return name
 
     def _targets(self, journal: Journal, drops: frozenset[GroupName]) -> dict[str, Target]:

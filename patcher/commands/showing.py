@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def _shown(changing: Changing, session: Session, settings: Settings, project: Pr
         if settings.format == "json":
             settings.emit(_json(packages, found, problems, libraries))
         else:
-            settings.emit("\n".join(_text(packages, found, libraries, project)))
+            settings.emit("\n".join(_text(packages, found, libraries, project, lock)))
     for problem in problems:
         click.echo(f"not as locked: {problem}", err=True)
     wrong = check and any(not _sound(group.state, group.effective)
@@ -167,8 +168,8 @@ def _json(packages: Sequence[dict[str, Any]], found: Sequence[PatchsetStatus],
 
 
 def _text(packages: Sequence[dict[str, Any]], found: Sequence[PatchsetStatus],
-          libraries: Sequence[dict[str, Any]] | None, project: Project | None
-          ) -> Iterator[str]:
+          libraries: Sequence[dict[str, Any]] | None, project: Project | None,
+          lock: Path | None) -> Iterator[str]:
     if not found:
         yield "nothing is applied here"
     else:
@@ -185,7 +186,7 @@ def _text(packages: Sequence[dict[str, Any]], found: Sequence[PatchsetStatus],
                     yield f"    {patch.id}: {patch.state.value}: {patch.reason}"
     for library in libraries or ():
         yield f"built {library['path']}: {_contents(library)}"
-    yield f"next: {_next(found, project)}"
+    yield f"next: {_next(found, project, lock)}"
 
 
 def _contents(library: dict[str, Any]) -> str:
@@ -197,7 +198,7 @@ def _contents(library: dict[str, Any]) -> str:
     return f"{archs}; {f'kernels that do nothing: {counts}' if counts else 'no hollow kernel'}"
 
 
-def _next(found: Sequence[PatchsetStatus], project: Project | None) -> str:
+def _next(found: Sequence[PatchsetStatus], project: Project | None, lock: Path | None) -> str:
     gone = [one for one in found if one.state in (State.LOST, State.PARTIAL)]
     wanted = project is not None and any(one.state is State.ABSENT for one in found)
     if wanted or len(gone) > 1 or (gone and project is not None):
@@ -209,7 +210,7 @@ def _next(found: Sequence[PatchsetStatus], project: Project | None) -> str:
         if one.state in (State.DRIFTED, State.POISONED):
             return "undo the foreign edit or reinstall the package, then sm-patch status"
         if one.state is State.ABSENT:
-            return "sm-patch apply --from-lock FILE"
+            return f"sm-patch apply --from-lock {shlex.quote(str(lock)) if lock else 'FILE'}"
         if one.state is State.SUPERSEDED:
             return f"sm-patch revert {one.name}"
         if any(group.effective is Effective.NO for group in one.groups):
