@@ -348,7 +348,8 @@ def test_a_lock_file_carries_a_change_to_another_machine(run: Run, site: Path, t
     assert run("status", "--lock", lock)[0] == 0
     uv_install(uv, tmp_path / "b", one)
     code, out, _ = run("status", "--lock", lock, where="b")
-    assert (code, out.splitlines()[-1]) == (1, f"next: sm-patch apply --from-lock {lock}")
+    assert code == 1
+    assert out.splitlines()[-1].endswith(f" --from-lock {lock}")
     assert run("revert", "tinyopen")[2].startswith(
         "tinyopen is not applied; what is: tiny-open")
     assert run("apply", "--from-lock", lock, where="b")[0] == 0
