@@ -7,13 +7,12 @@ of the kernels' own templates: lamport_style_one_shot_all_reduce_norm_kernel has
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.verify.real import verify
+from tests.verify.real import cpu_seconds, verify
 
 pytestmark = [pytest.mark.nvcc, pytest.mark.wheels, pytest.mark.slow]
 
@@ -42,11 +41,6 @@ def root(request: pytest.FixtureRequest, site: Callable[[str], Path]) -> Path:
     return site(request.param)
 
 
-def cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
 def test_half_a_change_is_hollow_and_the_whole_is_not(root: Path, tmp_path: Path) -> None:
     started = cpu_seconds()
     (row,) = verify(root, "flashinfer-sm120", "--group", "trtllm-comm", code=0)
@@ -67,13 +61,22 @@ def test_half_a_change_is_hollow_and_the_whole_is_not(root: Path, tmp_path: Path
         "480 of 480 lamport_style_one_shot_all_reduce_norm_kernel: its body is empty")
     assert rows["flashinfer/data/csrc/trtllm_allreduce_fusion.cu"]["verdict"] == "ok"
 
-    started = cpu_seconds()
-    again = {row["unit"]: row for row in verify(root, str(half), code=1)}
-    assert cpu_seconds() - started < 2
-    assert again[UNIT]["reasons"] == reasons
-    assert all(row["cached"] for row in again.values())
-
 
 def test_the_router_gemm_is_real(root: Path) -> None:
     (row,) = verify(root, "flashinfer:dsv3_router_gemm", code=0)
     assert (row["verdict"], row["after"]["kernels"]) == ("ok", 32)
+
+
+def test_full_effort_says_the_same_of_the_code_that_would_run(
+    site: Callable[[str], Path], tmp_path: Path
+) -> None:
+    half = tmp_path / "half.yaml"
+    half.write_text(PYTHON_ONLY)
+    (row,) = verify(site("0.6.3"), str(half), "--effort", "full", "--unit", Path(UNIT).name, code=1)
+    assert (row["verdict"], row["after"]["kernels"]) == ("hollow", 921)
+    assert row["reasons"][0].startswith(
+        "480 of 480 lamport_style_one_shot_all_reduce_norm_kernel: its body is empty")
+    assert 0 < row["after"]["resources"]["registers"] <= 255  # it went through ptxas
+    # nvcc of any release from 13.0 on knows these, and a gate in Python changes no code of theirs
+    assert {"host", "sm_75", "sm_90a", "sm_100a", "sm_103f"} <= set(row["unchanged"])
+    assert row["changed"] == []
