@@ -22,6 +22,7 @@ from patcher.session import reading
 from patcher.state import find_home
 from patcher.tree import ChangedTree
 from patcher.verify.judge import Verdict
+from patcher.verify.launcher import find_launcher
 from patcher.verify.proof import Options, prove, prove_package
 from patcher.verify.remember import keep, key, package_digest, recall
 from patcher.verify.result import as_row
@@ -47,15 +48,20 @@ class Proof:
 
 def proved(settings: Settings, names: Sequence[str], *, effort: str = "quick",
            units: Sequence[str] = (), executor: str = "local", scheduler: str | None = None,
-           write_proof: Path | None = None) -> Proof:
-    """Compile before and after. Raises ToolFailed without nvcc, Refused for what cannot be applied.
+           write_proof: Path | None = None, launch: bool = False) -> Proof:
+    """Compile before and after; ``launch`` lets sccache start the compilers, where it is installed.
+
+    Raises ToolFailed without nvcc, Refused for what cannot be applied.
     """
+    # a proof is shipped to people who never heard of this cache; other machines have their own
+    launcher = find_launcher() if launch and executor == "local" and not write_proof else None
     environment = find_environment(settings.python, settings.root)
     home = find_home(prefix=environment.prefix, root=environment.root, state=settings.state)
     planner = Planner(settings, environment, reading(home).view)
     with progress("compiling") as shown:
         options = Options(effort == "quick", tuple(map(target, settings.reference)), tuple(units),
-                          executor, scheduler, settings.jobs, shown)
+                          executor, scheduler, settings.jobs, shown,
+                          Store(launched=launcher is not None), launcher)
         asked = Asked(planner, home.journal(), options)
         rows = asked.answer(names, settings.group)
         if write_proof:

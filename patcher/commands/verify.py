@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 @click.option("--unit", "units", metavar="PATH", multiple=True,
               help="Only units whose path ends so; repeatable.")
 @click.option("--write-proof", metavar="FILE", help="Write what was proven, to ship it.")
+@click.option("--launcher", type=click.Choice(("auto", "none")), default="auto",
+              envvar="SM_PATCH_LAUNCHER",
+              help="auto: start the compilers through sccache where it is installed.")
 @click.option("--without-timing", is_flag=True,
               help="No seconds and no cached in JSON: equal verdicts are equal bytes.")
 @common("arch", "reference", "cuda", "root", "python", "group", "jobs", "state", "format",
         "output", formats=("text", "json", "html"))
 def command(settings: Settings, names: tuple[str, ...], effort: str, executor: str,
             scheduler: str | None, units: tuple[str, ...], write_proof: str | None,
-            without_timing: bool) -> Exit:
+            launcher: str, without_timing: bool) -> Exit:
     """Prove with the real compiler that what a patchset enables is not hollow.
 
     With PACKAGE:MODULE the units of a module are judged as they are on disk.
@@ -44,7 +47,8 @@ def command(settings: Settings, names: tuple[str, ...], effort: str, executor: s
     from patcher.report.verify import to_json, to_text
 
     proof = proved(settings, names, effort=effort, units=units, executor=executor,
-                   scheduler=scheduler, write_proof=Path(write_proof) if write_proof else None)
+                   scheduler=scheduler, write_proof=Path(write_proof) if write_proof else None,
+                   launch=launcher == "auto")
     if settings.format == "json":
         settings.emit(to_json(proof.rows, timing=not without_timing))
     elif settings.format == "html":

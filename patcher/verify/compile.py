@@ -90,11 +90,14 @@ def job_key(text: bytes, steps: Steps, stage: Stage, compilers: str) -> str:
     return digest.hexdigest()
 
 
-def compile_job(job: Job, compilers: Compilers) -> Compiled:
-    """Run a job in a scratch folder that is removed whatever happens."""
+def compile_job(job: Job, compilers: Compilers, launcher: tuple[str, ...] = ()) -> Compiled:
+    """Run a job in a scratch folder that is removed whatever happens.
+
+    ``launcher`` are words to put before the compilers' commands.
+    """
     started = time.monotonic()
     try:
-        return _compile(job, compilers, started)
+        return _compile(job, compilers, launcher, started)
     except (OSError, ToolFailed, MemoryError, RecursionError) as error:
         return failure(job, f"{type(error).__name__}: {error}", time.monotonic() - started)
 
@@ -104,9 +107,10 @@ def failure(job: Job, reason: str, seconds: float = 0.0) -> Compiled:
     return Compiled(job.key, Code(), reason, False, Resources(), seconds)
 
 
-def _compile(job: Job, compilers: Compilers, started: float) -> Compiled:
+def _compile(job: Job, compilers: Compilers, launcher: tuple[str, ...], started: float
+             ) -> Compiled:
     with scratch() as folder:
-        work = _Work(job, compilers, folder, started + job.limit)
+        work = _Work(job, compilers, launcher, folder, started + job.limit)
         outcome = work.cicc()
         error = work.explain("cicc", outcome)
         ptx = "" if error else (folder / "unit.ptx").read_text("utf-8", "replace")
@@ -124,6 +128,7 @@ def _compile(job: Job, compilers: Compilers, started: float) -> Compiled:
 class _Work:
     job: Job
     compilers: Compilers
+    launcher: tuple[str, ...]
     folder: Path
     end: float
 
@@ -136,19 +141,30 @@ class _Work:
         return self._cicc(text)  # also where something has to be inlined to compile at all
 
     def _cicc(self, text: bytes) -> Outcome:
-        source = self.folder / "unit.ii"
-        source.write_bytes(text)
+        (self.folder / "unit.ii").write_bytes(text)
+        # plain names: where a folder lies is nothing that a launcher should tell apart
         return self._run(self.job.steps.command(
-            self.compilers.cicc, source, self.folder / "unit.ptx", self.folder / "scratch"))
+            self.compilers.cicc, Path("unit.ii"), Path("unit.ptx"), Path("scratch")))
 
     def ptxas(self) -> Outcome:
-        """For a virtual architecture ptxas only parses: it tells what it rejects, at once."""
-        virtual = self.job.target.replace("sm_", "compute_", 1)
-        mode = [f"-arch={virtual}"] if self.job.stage is Stage.READ \
-            else ["-v", f"-arch={self.job.target}"]
-        return self._run([self.compilers.ptxas, *mode, "unit.ptx", "-o", "unit.cubin"])
+        """For a virtual architecture ptxas only parses: it tells what it rejects, at once, and
+        writes nothing that a launcher could keep."""
+        if self.job.stage is Stage.READ:
+            virtual = self.job.target.replace("sm_", "compute_", 1)
+            return self._direct([self.compilers.ptxas, f"-arch={virtual}", "unit.ptx",
+                                 "-o", "unit.cubin"])
+        return self._run([self.compilers.ptxas, "-v", f"-arch={self.job.target}", "unit.ptx",
+                          "-o", "unit.cubin"])
 
     def _run(self, command: list[str]) -> Outcome:
+        """A launcher is believed when all went well; why not, only the compiler itself knows."""
+        if self.launcher:
+            outcome = run_tool(command, self.folder, self.end - time.monotonic(), self.launcher)
+            if outcome.code <= 0 or outcome.problem:
+                return outcome
+        return self._direct(command)
+
+    def _direct(self, command: list[str]) -> Outcome:
         return run_tool(command, self.folder, self.end - time.monotonic())
 
     def explain(self, tool: str, outcome: Outcome, ptx: str = "") -> str:

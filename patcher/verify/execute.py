@@ -40,8 +40,12 @@ class Outcome:
     problem: str = ""
 
 
-def run_tool(command: Sequence[str], folder: Path, limit: float) -> Outcome:
-    """Run a tool in ``folder``, which also takes its temporary files; ``limit`` in seconds."""
+def run_tool(command: Sequence[str], folder: Path, limit: float,
+             launcher: Sequence[str] = ()) -> Outcome:
+    """Run a tool in ``folder``, which also takes its temporary files; ``limit`` in seconds.
+
+    ``launcher`` are words of a program that starts it, or knows what it would say.
+    """
     name = Path(command[0]).name
     # tools that print commands quote no odd character of the folder's name: none is in "."
     environment = {**os.environ, "TMPDIR": ".", "LC_ALL": "C"}
@@ -49,10 +53,10 @@ def run_tool(command: Sequence[str], folder: Path, limit: float) -> Outcome:
         with tempfile.TemporaryFile(dir=folder) as stdout:
             # a session of its own, so that all it starts can be ended with it
             process = subprocess.Popen(
-                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=stdout,
+                [*launcher, *command], cwd=folder, stdin=subprocess.DEVNULL, stdout=stdout,
                 stderr=subprocess.PIPE, start_new_session=True, env=environment)
             with _registered(process):
-                _bound(process.pid)
+                bound(process.pid)
                 problem, messages = _wait(process, name, limit)
             if process.returncode and not problem:
                 problem = _shortage(folder, name) or _signal(process.returncode, name)
@@ -75,7 +79,7 @@ def _wait(process: subprocess.Popen[bytes], name: str, limit: float) -> tuple[st
         raise
 
 
-def _bound(number: int) -> None:
+def bound(number: int) -> None:
     """What a process and all that it starts may take: a unit can ask for any amount."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # it is gone, or no Linux
         resource.prlimit(number, resource.RLIMIT_FSIZE, (_LARGEST, _LARGEST))
@@ -104,7 +108,7 @@ def _registered(process: subprocess.Popen[bytes]) -> Iterator[None]:
         _running[process] = owner
         late = owner in _ended
     if late:
-        _kill(process)
+        kill_group(process)
     try:
         yield
     finally:
@@ -129,16 +133,17 @@ def end_all(owners: Collection[str] | None = None) -> None:
         _ended.update(owners or ())
         running = [p for p, owner in _running.items() if owners is None or owner in owners]
     for process in running:
-        _kill(process)
+        kill_group(process)
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it started, at once."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    _kill(process)
+    kill_group(process)
     process.communicate()
 
 

@@ -13,6 +13,7 @@ from patcher.errors import ToolFailed, UsageError
 from patcher.verify.bench import Farm
 from patcher.verify.compile import Compiled, Compilers, Job, compile_job
 from patcher.verify.execute import end_all, scratch, working_for
+from patcher.verify.launcher import open_launcher
 from patcher.verify.memory import MemoryGate, free_memory
 
 _DASK_RETRIES = 3
@@ -21,9 +22,11 @@ _DASK_RETRIES = 3
 class LocalFarm:
     """Threads that wait for compilers; as many as there are cores, as memory allows."""
 
-    def __init__(self, pool: ThreadPoolExecutor, compilers: Compilers, memory: int) -> None:
+    def __init__(self, pool: ThreadPoolExecutor, compilers: Compilers, memory: int,
+                 launcher: tuple[str, ...] = ()) -> None:
         self._pool = pool
         self._compilers = compilers
+        self._launcher = launcher
         self._gate = MemoryGate(memory)
 
     def submit(self, job: Job) -> Future[Compiled]:
@@ -36,7 +39,7 @@ class LocalFarm:
     def _run(self, job: Job) -> Compiled:
         self._gate.enter(job.memory)
         try:
-            return compile_job(job, self._compilers)
+            return compile_job(job, self._compilers, self._launcher)
         finally:
             self._gate.leave(job.memory)
 
@@ -93,20 +96,21 @@ def compile_anywhere(job: Job) -> Compiled:
 
 
 @contextmanager
-def open_farm(kind: str, compilers: Compilers, *, jobs: int, scheduler: str | None
-              ) -> Iterator[Farm]:
+def open_farm(kind: str, compilers: Compilers, *, jobs: int, scheduler: str | None,
+              launcher: str | None = None) -> Iterator[Farm]:
     """A farm by name, closed at the end; nothing keeps running after an interrupt.
 
     ``kind`` is ``local`` or ``dask``; Dask without a scheduler's address starts a
-    cluster on this machine. Raises UsageError when Dask is not installed or the
+    cluster on this machine. ``launcher`` is an sccache to start the compilers
+    of this machine with. Raises UsageError when Dask is not installed or the
     scheduler does not answer.
     """
     if kind == "dask":
         with _dask(jobs, scheduler) as farm:
             yield farm
         return
-    with ThreadPoolExecutor(jobs) as pool:
-        farm = LocalFarm(pool, compilers, free_memory() * 3 // 4)
+    with open_launcher(launcher) as words, ThreadPoolExecutor(jobs) as pool:
+        farm = LocalFarm(pool, compilers, free_memory() * 3 // 4, words)
         try:
             yield farm
         except BaseException:

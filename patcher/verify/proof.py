@@ -33,7 +33,8 @@ class Options:
 
     ``quick`` compiles unoptimised code for the user's target, and compares the
     references and the host pass; otherwise all targets of the patchset, optimised
-    code and ptxas too, and every other target is compared.
+    code and ptxas too, and every other target is compared. ``launcher`` is
+    an sccache to start the compilers with.
     """
 
     quick: bool
@@ -44,6 +45,7 @@ class Options:
     jobs: int = 1
     progress: Callable[[int, int], None] = lambda done, total: None
     store: Store | None = None
+    launcher: str | None = None
 
 
 def prove(plan: Plan, subjects: Subjects, options: Options,
@@ -135,7 +137,8 @@ class _Work:
         goals = Goals(targets, options.references, [t for t in others if t not in self.worlds],
                       known, not options.quick)
         with interruptible(), scratch() as folder, open_farm(
-            options.executor, tools.compilers, jobs=options.jobs, scheduler=options.scheduler
+            options.executor, tools.compilers, jobs=options.jobs, scheduler=options.scheduler,
+            launcher=options.launcher,
         ) as farm:
             shops = self._shops(folder, tools.nvcc)
             bench = Bench(tools, options.store or Store(), farm, options.jobs, options.progress)

@@ -22,13 +22,16 @@ MAX_BYTES = 512 << 20
 
 
 class Store:
-    """A folder of results; ``folder`` None means the user's cache."""
+    """A folder of results; ``folder`` None means the user's cache.
 
-    def __init__(self, folder: Path | None = None) -> None:
+    ``launched`` keeps apart what came by way of a launcher: no proof is made of that.
+    """
+
+    def __init__(self, folder: Path | None = None, *, launched: bool = False) -> None:
         if folder is None:
             from platformdirs import user_cache_path
 
-            folder = user_cache_path("sm-patch") / "verify-4"
+            folder = user_cache_path("sm-patch") / ("verify-4-launched" if launched else "verify-4")
         self._folder = folder
 
     def get(self, key: str) -> Any | None:

@@ -16,6 +16,12 @@ from patcher.verify.store import Store
 from patcher.verify.tools import find_tools
 
 
+@pytest.fixture(autouse=True)
+def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compilers really run, whatever is installed here and whatever it remembers."""
+    monkeypatch.setenv("SM_PATCH_LAUNCHER", "none")
+
+
 @pytest.fixture
 def compilers(toolkit: Path) -> Compilers:
     """cicc and ptxas of the real toolkit."""
