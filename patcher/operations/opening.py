@@ -154,12 +154,18 @@ def _joined(text: str, node: Node, tests: list[str]) -> str:
 
 
 def _without_one(text: str, node: Node) -> Iterator[str]:
-    """Drop one operand of an ``&&``: an upper bound, a ``!=``."""
+    """Drop one operand of an ``&&``: an upper bound, a ``!=``.
+
+    Never the last one that asks for the architecture: nothing would tell
+    later that this was a gate, and is open.
+    """
+    gates = sum(leaf.is_arch for leaf, _ in node.leaves())
     for chain in node.walk():
         if chain.kind is not Kind.AND:
             continue
         for index, part in enumerate(chain.parts):
-            if all(leaf.is_arch for leaf, _ in part.leaves()):
+            leaves = [leaf for leaf, _ in part.leaves()]
+            if all(leaf.is_arch for leaf in leaves) and len(leaves) < gates:
                 if index:
                     gone = Span(chain.parts[index - 1].span.end, part.span.end)
                 else:

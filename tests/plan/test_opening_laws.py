@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from patcher.arch import HOST, ArchSet, Capability
@@ -78,6 +78,7 @@ def test_closing_closes_the_asked_worlds_and_no_other(
 
 
 @LAWS
+@example(["(__CUDA_ARCH__ < 1200&&defined(FEATURE))"], ["12.0", "12.1"], 0)
 @given(st.lists(CONDITION, min_size=1, max_size=4), ASKED, st.integers(0, 3))
 def test_a_second_plan_finds_nothing_to_do(
     folder: Path, conditions: list[str], asked: list[str], chosen: int
