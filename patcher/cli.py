@@ -13,6 +13,7 @@ import click
 from patcher import __version__
 from patcher.commands import VERBS, examples
 from patcher.errors import Exit, PatcherError, SchemaError, UsageError, output_errors
+from patcher.room import roomy
 
 _SCREEN = 40  # lines
 _COMPLETE = "_SM_PATCH_COMPLETE"  # set by the shell that asks for completions
@@ -93,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> object:
     """A verb's outcome. Click's own ``main`` would call a reader that goes away a failed check."""
     with app.make_context("sm-patch", arguments) as context:
-        return app.invoke(context)
+        return roomy(lambda: app.invoke(context))
 
 
 def _complete(instruction: str) -> int:

@@ -104,6 +104,7 @@ def _mode(path: str) -> int:
         return 0
 
 
+_LONG = 500  # of a path; a longer one is nobody's header
 _READ_ADVICE = {EACCES: "run as the user who owns it", EPERM: "run as the user who owns it",
                 ELOOP: "the link leads to itself: reinstall the package"}
 
@@ -121,7 +122,7 @@ class FolderTree:
         self._allowed = tuple(os.path.realpath(p) for p in allowed)
         self._listings: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
         self._base = os.path.join(self._root, "")
-        self._inside: set[str] = set()  # folders seen not to leave it
+        self._folders: dict[str, str] = {}  # folder -> its real path
 
     @property
     def root(self) -> Path:
@@ -131,20 +132,22 @@ class FolderTree:
         """The absolute path on disk; raises UnsafePath when it would leave the root."""
         if path.startswith("/"):
             return path
-        folder = path.rpartition("/")[0]
         full = self._base + path
-        # Thousands of files share a few hundred folders: each of those is resolved once.
-        if folder not in self._inside and self._holds(self._base + folder):
-            self._inside.add(folder)
-        known = folder in self._inside and ".." not in path and not os.path.islink(full)
-        if known or self._holds(full):
-            return full
-        raise UnsafePath(f"leads out of {self._root} (to {os.path.realpath(full)})", where=path)
+        real = self._followed(full)
+        for home in (self._real, *self._allowed):
+            if real == home or real.startswith(home.rstrip("/") + "/"):
+                return full
+        raise UnsafePath(f"leads out of {self._root} (to {real})", where=path)
 
-    def _holds(self, full: str) -> bool:
-        real = os.path.realpath(full)
-        return any(real == home or real.startswith(home.rstrip("/") + "/")
-                   for home in (self._real, *self._allowed))
+    def _followed(self, full: str) -> str:
+        """As realpath, which looks at every folder on the way each time."""
+        folder, _, name = full.rpartition("/")
+        if name in ("", ".", "..") or len(full) > _LONG or os.path.islink(full):
+            return os.path.realpath(full)
+        real = self._folders.get(folder)
+        if real is None:
+            real = self._folders[folder] = self._followed(folder) if folder else ""
+        return f"{real}/{name}"
 
     def read(self, path: str) -> bytes:
         return read_plain(self.locate(path))

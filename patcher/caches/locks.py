@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING
 
 from patcher.caches.actions import CacheAction
 from patcher.caches.stamp import adopt, make_owned
 from patcher.errors import LockHeld, Refused
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 
 class ModuleLocks:
@@ -49,6 +51,8 @@ class ModuleLocks:
         return path in self._held
 
     def _taken(self, path: str) -> FileLock:
+        from filelock import FileLock, Timeout
+
         new = not os.path.exists(path)
         lock = FileLock(path, thread_local=False)
         try:
@@ -70,6 +74,8 @@ def is_busy(path: str) -> bool:
     """True while another process holds an existing lock file; nothing is created."""
     if not os.path.exists(path):
         return False
+    from filelock import FileLock, Timeout
+
     lock = FileLock(path, thread_local=False)
     try:
         lock.acquire(timeout=0)

@@ -12,7 +12,7 @@ from tests.structure.imports import ROOT, modules
 
 LAYERS = (
     # the vocabulary
-    ("errors", "arch", "gates", "edits", "changes", "tree", "instructions", "toml",
+    ("errors", "arch", "gates", "edits", "changes", "room", "tree", "instructions", "toml",
      "atomic", "durable"),
     # libraries that know nothing of packages and patches
     ("cuda", "python", "binary", "host", "cmake", "repack"),
