@@ -1,8 +1,10 @@
-"""Room for deep calls."""
+"""What our long computations ask of the interpreter: room for deep calls, a collector at rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FunctionType
 from typing import TypeVar, cast
 
@@ -23,3 +25,18 @@ def _call(function: Callable[[], T]) -> T:
 
 roomy = cast(Callable[[Callable[[], T]], T], FunctionType(
     _call.__code__.replace(co_stacksize=_WORDS), globals(), "roomy"))
+
+
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """Walks and syntax trees make many long-lived objects and few cycles. The collector would
+    look through them again and again and double the time, so what they leave is kept out of its
+    sight."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.freeze()
+            gc.enable()

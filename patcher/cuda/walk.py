@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from patcher.cuda.conditions import Conditions
 from patcher.cuda.files import Files
@@ -20,6 +18,7 @@ from patcher.cuda.state import State, Table
 from patcher.cuda.store import Store
 from patcher.cuda.unit import UnitWalk
 from patcher.cuda.values import Value, Values
+from patcher.room import collector_at_rest
 from patcher.tree import ChangedTree, Tree
 
 _NAMES = 16  # sets of headers whose names are remembered; neighbours share them
@@ -161,17 +160,3 @@ class Walker:
         if key not in self._searches:
             self._searches[key] = SearchPath(*key, self._folders)
         return self._searches[key]
-
-
-@contextmanager
-def collector_at_rest() -> Iterator[None]:
-    """A walk makes many long-lived objects and no cycles. The collector would look through them
-    again and again and double the time, so what a walk leaves behind is kept out of its sight."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.freeze()
-            gc.enable()

@@ -26,7 +26,7 @@ def condensed(source: bytes, words: Iterable[bytes]) -> bytes:
     strings = _triple_quoted(source)
     if strings is None:
         return source
-    wanted = tuple(words)
+    wanted = tuple(word for word in words if word in source)  # most are nowhere in a file
     kept: list[bytes] = []
     blocks = _starts(_START, source, 0, len(source), strings)
     for start, end in zip(blocks, [*blocks[1:], len(source)], strict=True):

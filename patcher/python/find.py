@@ -12,10 +12,8 @@ list given to a keyword), PY-DECORATOR, PY-BACKENDS, PY-ARCHS and PY-BOUND
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 
 from patcher.arch import ALL, ArchSet, Target
@@ -26,6 +24,7 @@ from patcher.python.flow import Row, Walk, gates_of
 from patcher.python.index import Index
 from patcher.python.notes import Notes, judge
 from patcher.python.vocabulary import vocabulary
+from patcher.room import collector_at_rest
 from patcher.tree import Tree
 
 _HEAD = 2000  # bytes in which a generator says so
@@ -47,22 +46,10 @@ def find_gates_in(tree: Tree, folder: str, files: Iterable[tuple[str, bytes]]) -
     index = Index(tree, folder)
     evaluator = Evaluator(index)
     found: list[Gate] = []
-    with _without_collector():
+    with collector_at_rest():
         for path, source in files:
             found += _file_gates(path, source, index, evaluator)
     return _numbered(found)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Syntax trees are millions of objects without cycles: collecting them doubles the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _file_gates(path: str, source: bytes, index: Index, evaluator: Evaluator) -> Iterator[Gate]:

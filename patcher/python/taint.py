@@ -32,6 +32,7 @@ class Lines:
         self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
         self._hits: list[int] = []
         self._names: dict[str, bool] = {}
+        self._words: dict[ast.AST, frozenset[str]] = {}
         self._flags = self._found(_FLAGS)
         self._add(vocabulary().hints)  # one by one: a literal is found 20 times faster
         self._spread(module)
@@ -53,20 +54,10 @@ class Lines:
 
     def mentions(self, node: ast.AST) -> bool:
         """True when a name inside an expression hints at an architecture or carries one."""
-        for inner in ast.walk(node):
-            name = inner.id if isinstance(inner, ast.Name) else (
-                inner.attr if isinstance(inner, ast.Attribute) else None)
-            if name == "getattr":
-                return self._looked_up(node)
-            if name is not None and self._hints(name):
-                return True
-        return False
-
-    def _looked_up(self, node: ast.AST) -> bool:
-        """True when a text or a name in an expression with ``getattr`` hints at one."""
-        texts = (inner.value if isinstance(inner, ast.Constant) else
-                 getattr(inner, "id", getattr(inner, "attr", None)) for inner in ast.walk(node))
-        return any(isinstance(text, str) and self._hints(text) for text in texts)
+        words = self._words.get(node)
+        if words is None:
+            words = self._words[node] = _words_of(node)
+        return any(map(self._hints, words))
 
     def _hints(self, name: str) -> bool:
         found = self._names.get(name)
@@ -103,6 +94,35 @@ class Lines:
 
     def _depends(self, place: Binding) -> bool:
         return place.how is How.ASSIGN and self.touch(place.node) and self.mentions(place.node)
+
+
+def _words_of(node: ast.AST) -> frozenset[str]:
+    """The names inside an expression; its texts, too, where they may be looked up as names."""
+    names: set[str] = set()
+    texts: set[str] = set()
+    stack = [node]
+    while stack:
+        inner = stack.pop()
+        if isinstance(inner, ast.Name):
+            names.add(inner.id)
+        elif isinstance(inner, ast.Constant):
+            texts.update([inner.value] if isinstance(inner.value, str) else [])
+        else:
+            names.update([inner.attr] if isinstance(inner, ast.Attribute) else [])
+            stack += _inner_nodes(inner)
+    return frozenset(names | texts if "getattr" in names else names)
+
+
+def _inner_nodes(node: ast.AST) -> list[ast.AST]:
+    """As ``ast.iter_child_nodes``, in any order and twice as fast."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            found += [item for item in value if isinstance(item, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
 
 
 def _carries(node: ast.AST) -> bool:

@@ -11,10 +11,11 @@ from patcher.arch import Target, relatives
 from patcher.cuda.model import TranslationUnit, UnitReport
 from patcher.cuda.predefined import ToolkitMacros
 from patcher.cuda.store import Store
-from patcher.cuda.walk import Walker, collector_at_rest
+from patcher.cuda.walk import Walker
 from patcher.gates import Cause, Evidence, Gate, Layer, Severity
 from patcher.package.model import Package
 from patcher.profiles.base import JitModule, Profile, PublicFunction
+from patcher.room import collector_at_rest
 from patcher.scan.features import (
     Feature,
     hardware_of,
@@ -291,10 +292,15 @@ class _Scan:
             lambda: hardware_of(feature, facts, self.files, target))
         return found
 
+    def _told(self, gate: Gate) -> str:
+        """Names all that a gate says; its units may be thousands, and are known by number."""
+        units = self.units_of.get(gate.id)
+        told = gate if units is None else replace(gate, units=())
+        return digest_of([repr(told), str(units)])
+
     def _report_of(self, feature: Feature, gates: Sequence[Gate], facts: Facts) -> ModuleReport:
         module = feature.module
-        asked = ([self.told[id(gate)] for gate in gates],
-                 [self.units_of.get(gate.id) for gate in gates], feature.units, feature.functions,
+        asked = ([self.told[id(gate)] for gate in gates], feature.units, feature.functions,
                  module.sources, module.flags, module.gates, module.guessed)
         made_from = digest_of([repr(asked), self._closure(facts, feature)]) if self.known else ""
         found: ModuleReport = self._table("features", ModuleReport).of(
@@ -328,7 +334,7 @@ class _Scan:
         self, facts: Facts, gates: Sequence[Gate], features: Sequence[Feature]
     ) -> Report:
         by_module: dict[str, list[Gate]] = {}
-        self.told = {id(gate): repr(gate) for gate in gates}  # a gate is in many modules
+        self.told = {id(gate): self._told(gate) for gate in gates}  # a gate is in many modules
         for gate in gates:
             for name in gate.modules:
                 by_module.setdefault(name, []).append(gate)

@@ -11,7 +11,7 @@ from patcher.errors import UnsafePath
 from patcher.tree import FolderTree
 
 
-@pytest.fixture()
+@pytest.fixture
 def site(tmp_path: Path) -> Path:
     """Links to files and folders, within and out, chained, absolute, in a loop, to nothing."""
     root = tmp_path / "site"
