@@ -87,11 +87,24 @@ def test_an_accessibility_checker_has_no_complaint(
     chromium: Open, axe: str, mini: Path, theme: str, width: int
 ) -> None:
     browser = chromium(mini, f"theme={theme}", width=width)
+    assert _complaints(browser, axe, mini, theme) == []
+
+
+@pytest.mark.wheels
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_has_none_about_the_largest_report_either(
+    chromium: Open, axe: str, real: Path, theme: str
+) -> None:
+    assert _complaints(chromium(real, f"theme={theme}"), axe, real, theme) == []
+
+
+def _complaints(browser: Any, axe: str, page: Path, theme: str) -> list[str]:
+    """What axe says of each view, with every step of an include chain open."""
     gate = browser.execute_script("return SCAN.gates.find((row) => row[21].length)[0]")
     complaints = []
     for state in STATES:
         state = f"module=trtllm_comm&gate={gate}" if state == "GATE" else state
-        browser.get(f"{mini.as_uri()}#theme={theme}&{state}")
+        browser.get(f"{page.as_uri()}#theme={theme}&{state}")
         for button in browser.find_elements("css selector", ".chain button"):
             button.click()
         browser.execute_script(axe)
@@ -99,9 +112,9 @@ def test_an_accessibility_checker_has_no_complaint(
             "const done = arguments[0]; axe.run(document).then((r) => done(r.violations.map("
             "(v) => `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 120)).slice(0, 3)}`)))")
         complaints += [f"{state}: {text}" for text in found]
-        assert browser.execute_script(
-            "return document.documentElement.scrollWidth <= innerWidth"), f"{state} is too wide"
-    assert complaints == []
+        if browser.execute_script("return document.documentElement.scrollWidth > innerWidth"):
+            complaints.append(f"{state}: is too wide")
+    return complaints
 
 
 def test_a_chain_opens_the_lines_that_include(chromium: Open, mini: Path) -> None:
@@ -133,18 +146,20 @@ def test_the_address_keeps_every_choice(chromium: Open, mini: Path) -> None:
 
 def test_the_keyboard_does_all_of_it(chromium: Open, mini: Path) -> None:
     from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.wait import WebDriverWait
 
     browser = chromium(mini)
+    soon = WebDriverWait(browser, 5)  # a choice is drawn when the address has changed
     browser.find_element("tag name", "body").send_keys("/")
     assert browser.switch_to.active_element.get_attribute("id") == "search"
     browser.execute_script("document.querySelector('.row .name').focus()")
     browser.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
     assert browser.switch_to.active_element.text.startswith("trtllm_mnnvl_comm")
     browser.switch_to.active_element.send_keys(Keys.ENTER)
-    assert browser.switch_to.active_element.get_attribute("id") == "detail"
+    soon.until(lambda b: b.switch_to.active_element.get_attribute("id") == "detail")
     browser.switch_to.active_element.send_keys(Keys.ESCAPE)
-    assert not browser.find_elements("id", "detail")
-    assert browser.switch_to.active_element.text.startswith("trtllm_mnnvl_comm")
+    soon.until(lambda b: not b.find_elements("id", "detail"))
+    soon.until(lambda b: b.switch_to.active_element.text.startswith("trtllm_mnnvl_comm"))
 
 
 def test_attacks_stay_text(chromium: Open, tmp_path: Path) -> None:
