@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from patcher.arch import ALL_BITS
@@ -23,6 +24,22 @@ class Truths(NamedTuple):
     false: int
     names: tuple[str, ...] = ()
     problem: str = ""
+
+
+class Known(NamedTuple):
+    """What a condition came to where these names stood for these values."""
+
+    names: tuple[str, ...]
+    values: tuple[Value, ...]
+    truths: Truths
+
+
+class Earlier(Protocol):
+    """Results of earlier processes."""
+
+    def of(self, condition: str) -> list[Known]: ...
+
+    def save(self, known: Mapping[str, Sequence[Known]]) -> None: ...
 
 
 class Place(Protocol):
@@ -98,31 +115,38 @@ class Conditions:
     """Evaluates conditions and remembers the results."""
 
     def __init__(self) -> None:
-        self._memo: dict[object, list[tuple[tuple[tuple[str, Value], ...], Truths]]] = {}
+        self._memo: dict[str, list[Known]] = {}
+        self.earlier: Earlier | None = None
         self.evaluations = 0
 
-    def truths(self, text: str, key: object, state: State, answers: HostAnswers,
+    def save(self) -> None:
+        """Keep the results for later processes."""
+        if self.earlier is not None:
+            self.earlier.save(self._memo)
+
+    def truths(self, text: str, key: str | None, state: State, answers: HostAnswers,
                place: Place) -> tuple[Truths, bool]:
         """The truths, and whether they hold only right here. ``key`` stands for the text
         and all that counts besides macros; None when it must not be remembered."""
-        table = state.table
-        entries = self._memo.get(key) if key is not None else None
-        for reads, truths in entries or ():
-            for name, value in reads:
-                if table[name] is not value:
-                    break
-            else:
-                state.note(reads)
+        known = self._results(key) if key is not None else []
+        for names, values, truths in known:
+            if state.table.agrees(names, values):
+                state.note(names, values)
                 return truths, False
         scope = WorldScope(state, answers, place)
         truths = self._evaluate(text, scope)
-        remembered = tuple(scope.reads.items())
-        state.note(remembered)
-        if key is not None and not scope.volatile:
-            entries = self._memo.setdefault(key, [])
-            entries.insert(0, (remembered, truths))
-            del entries[REMEMBERED:]
+        names, values = tuple(scope.reads), tuple(scope.reads.values())
+        state.note(names, values)
+        if not scope.volatile:
+            known.insert(0, Known(names, values, truths))
+            del known[REMEMBERED:]
         return truths, scope.volatile
+
+    def _results(self, key: str) -> list[Known]:
+        known = self._memo.get(key)
+        if known is None:
+            known = self._memo[key] = self.earlier.of(key) if self.earlier is not None else []
+        return known
 
     def _evaluate(self, text: str, scope: WorldScope) -> Truths:
         if len(text) > MAX_CONDITION:

@@ -9,6 +9,7 @@ from typing import Any
 
 from patcher.cuda.lexer import CONDITIONAL, Directive, directives
 from patcher.cuda.problems import MAX_FILE_BYTES
+from patcher.cuda.shelf import Shelf
 from patcher.cuda.skeleton import Op, Skeleton, build
 from patcher.cuda.store import Store, key_of
 from patcher.cuda.values import Values
@@ -41,13 +42,15 @@ class Files:
     """
 
     def __init__(self, tree: Tree, values: Values, *, elifdef: bool, store: Store | None = None,
-                 base: Files | None = None, changed: frozenset[str] = frozenset()) -> None:
+                 shelf: Shelf | None = None, base: Files | None = None,
+                 changed: frozenset[str] = frozenset()) -> None:
         self._tree = tree
         self._base = base
         self._changed = changed
         self._values = values
         self._elifdef = elifdef
         self._store = store
+        self._shelf = shelf
         self._loaded: dict[str, LoadedFile | str] = {}
         self._digests: dict[str, str] = {}
         self._mentions: dict[str, frozenset[str]] = {}
@@ -109,11 +112,21 @@ class Files:
             return f"cannot read {path}: {error}"
 
     def _lex(self, data: bytes, digest: str, path: str = "") -> LoadedFile:
-        keep = path and not path.endswith(_UNITS) and len(data) >= _WORTH_KEEPING
+        shared = bool(path) and not path.endswith(_UNITS)
+        shelf = self._shelf if shared else None
+        entry = shelf.get(digest) if shelf else None
+        if entry is not None:
+            return self._load(Skeleton.unpack(digest, entry))
+        skeleton = self._lexed(data, digest, path, keep=shared and len(data) >= _WORTH_KEEPING)
+        if shelf:
+            shelf.put(digest, skeleton.pack())
+        return self._load(skeleton)
+
+    def _lexed(self, data: bytes, digest: str, path: str, *, keep: bool) -> Skeleton:
         key = key_of("skeleton", digest, self._elifdef) if keep else ""
         entry = self._store.get(key) if keep and self._store else None
         if entry is not None:
-            return self._load(Skeleton.unpack(digest, entry))
+            return Skeleton.unpack(digest, entry)
         found = directives(data)
         if path and not path.startswith("/"):
             self._conditionals[path] = data.count(b"\n") + 2, tuple(
@@ -121,7 +134,12 @@ class Files:
         skeleton = build(data, digest, elifdef=self._elifdef, found=found)
         if keep and self._store:
             self._store.put(key, skeleton.pack())
-        return self._load(skeleton)
+        return skeleton
+
+    def save(self) -> None:
+        """Keep what was lexed for later processes."""
+        if self._shelf:
+            self._shelf.save()
 
     def conditionals(self, path: str) -> tuple[int, tuple[Directive, ...]] | None:
         """The line behind a file of the tree and its conditional directives, if it was lexed."""

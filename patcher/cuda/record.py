@@ -34,7 +34,8 @@ class Record:
     telling: tuple[tuple[ArmKey, ArmState], ...] | None = None  # kept by the reporter
     context: Context | None = None  # likewise
     included: tuple[str, ...] | None = None  # likewise: each once
-    reads: tuple[tuple[str, Value], ...] = ()
+    names: tuple[str, ...] = ()  # of what was read before it was written here
+    values: tuple[Value, ...] = ()  # and what these stood for
     writes: dict[str, Value] = field(default_factory=dict)
     _valid_in: dict[int, bool] = field(default_factory=dict)
 
@@ -69,6 +70,8 @@ class Memo:
 
     def __init__(self, base: Memo | None = None, changed: frozenset[str] = frozenset()) -> None:
         self._records: dict[object, list[Record]] = {}
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}  # records of a file share theirs
+        self._latest: dict[str, dict[str, Value]] = {}  # what a file wrote; likewise
         self._base = base
         self._changed = changed
         self._holds: dict[int, tuple[Record, bool]] = {}  # the record is kept: its id stays its own
@@ -95,16 +98,18 @@ class Memo:
         for record in self._records.get(key, ()):
             if record.lost & ~table.open_worlds:
                 continue  # replaying it would not open the names that it opened
-            for name, value in record.reads:
-                if table[name] is not value:
-                    break
-            else:
-                if record.holds_in(search):
-                    self.hits += 1
-                    return record
+            if table.agrees(record.names, record.values) and record.holds_in(search):
+                self.hits += 1
+                return record
         return None
 
     def keep(self, key: object, record: Record) -> None:
+        record.names = self._names.setdefault(record.names, record.names)
+        latest = self._latest.setdefault(record.path, record.writes)
+        if latest == record.writes:
+            record.writes = latest
+        else:
+            self._latest[record.path] = record.writes
         records = self._records.setdefault(key, [])
         records.insert(0, record)
         del records[REMEMBERED:]

@@ -14,20 +14,24 @@ class Reporter:
         self._states: dict[tuple[int, int, int, tuple[str, ...]], ArmState] = {}
         self._keys: dict[ArmKey, ArmKey] = {}
 
-    def report(self, unit: TranslationUnit, root: Record, *, every: bool) -> UnitReport:
-        """The report on a walk's records. With ``every``, contexts and all ladders."""
+    def report(self, unit: TranslationUnit, root: Record, *, every: bool,
+               only: frozenset[str] | None = None) -> UnitReport:
+        """The report on a walk's records. With ``every``, contexts and all ladders; of the
+        files in ``only``, if that is given."""
         records = root.below()
+        wanted = records if only is None else [r for r in records if r.path in only]
         arms: dict[ArmKey, tuple[ArmState, ...]] = {}
         includes: dict[str, tuple[str, ...]] = {}
         missing: dict[Missing, None] = {}
         warnings: dict[str, None] = {}
-        for record in records:
+        for record in wanted:
             for key, state in self._all_arms(record) if every else self._telling_arms(record):
                 states = arms.get(key)
                 if states is None:
                     arms[key] = (state,)
                 elif state not in states:
                     arms[key] = (*states, state)
+        for record in records:
             if record.includes:
                 known = includes.get(record.path)
                 includes[record.path] = _distinct(record) if known is None else tuple(
@@ -37,7 +41,7 @@ class Reporter:
             if record.warnings:
                 warnings.update(dict.fromkeys(record.warnings))
         files = frozenset([record.path for record in records if record is not root])
-        contexts = self._contexts(records, root) if every else {}
+        contexts = self._contexts(wanted, root) if every else {}
         return UnitReport(unit, arms, files, tuple(sorted(missing)), tuple(warnings), includes,
                           contexts)
 

@@ -46,7 +46,7 @@ class CheckedConditions(Conditions):
         self.skipped: Counter[str] = Counter()
         self.disagreements: list[Disagreement] = []
 
-    def truths(self, text: str, key: object, state: State, answers: HostAnswers,
+    def truths(self, text: str, key: str | None, state: State, answers: HostAnswers,
                place: Place) -> tuple[Truths, bool]:
         found, volatile = super().truths(text, key, state, answers, place)
         if found.true not in (0, ALL_BITS) and not found.problem:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable
 from functools import cache
+from operator import is_
 
 from patcher.arch import ALL_BITS
 from patcher.cuda.predefined import DATA
@@ -36,6 +37,10 @@ class Table(dict[str, "Value"]):
         self._doubtful: frozenset[str] = frozenset()
         self.open_worlds = 0  # those that missed a header
         self._assumed: dict[str, Value] = {}
+
+    def agrees(self, names: Iterable[str], values: Iterable[Value]) -> bool:
+        """True when each name stands for the very value beside it."""
+        return all(map(is_, map(self.__getitem__, names), values))
 
     def __missing__(self, name: str) -> Value:
         value = self[name] = self._absent(name) if self.open_worlds else None
@@ -83,10 +88,10 @@ class State:
             self.reads[name] = value
         return value
 
-    def note(self, reads: Iterable[tuple[str, Value]]) -> None:
+    def note(self, names: Iterable[str], values: Iterable[Value]) -> None:
         """Something that was remembered has read these."""
         own, writes = self.reads, self.writes
-        for name, value in reads:
+        for name, value in zip(names, values, strict=True):
             if name not in writes and name not in own:
                 own[name] = value
 

@@ -98,7 +98,7 @@ class UnitWalk:
         if record is not None:
             self._record.children.append(record)
             self._record.lost |= record.lost
-            state.note(record.reads)
+            state.note(record.names, record.values)
             state.replay(record.writes)
             return
         record = Record(found.path, worlds, maybe)
@@ -109,18 +109,19 @@ class UnitWalk:
         self._budget -= len(file.rows) + _VISIT_COST
         self._walk(file.rows, worlds, maybe, names)
         self.level -= 1
-        record.reads, record.writes = tuple(state.reads.items()), state.writes
+        record.names, record.values = tuple(state.reads), tuple(state.reads.values())
+        record.writes = state.writes
         self._record, self._found, self.line, state.reads, state.writes = outer
         self._record.children.append(record)
         self._record.repeatable &= record.repeatable
         self._record.lost |= record.lost
         if found.path == self._path and self.level < 0:
             # the unit itself comes once, and it wrote every macro there is
-            record.reads, record.writes = (), {}
+            record.names, record.values, record.writes = (), (), {}
             return
         if record.repeatable:
             self._memo.keep(key, record)
-        state.note(record.reads)
+        state.note(record.names, record.values)
         state.writes.update(record.writes)
 
     def _give_up(self, path: str) -> None:
@@ -226,7 +227,7 @@ class UnitWalk:
             except (Malformed, TooComplex) as error:
                 self.warn(f"#include {text}: {error}")
                 spelled = ""
-            self._state.note(scope.reads.items())
+            self._state.note(scope.reads.keys(), scope.reads.values())
             worlds = scope.same & pending
             pending &= ~worlds
             if spelled[:1] in ("<", '"') and len(spelled) > 2:

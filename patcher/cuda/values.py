@@ -15,14 +15,17 @@ from patcher.cuda.tokens import SPACES, Tokens, tokenise
 
 
 class Macro:
-    """A macro's definition; ``parameters`` is None for an object-like one."""
+    """A macro's definition; ``parameters`` is None for an object-like one, ``spelled`` what
+    stood between the parentheses."""
 
-    __slots__ = ("_tokens", "body", "parameters", "variadic")
+    __slots__ = ("_tokens", "body", "parameters", "spelled", "variadic")
 
-    def __init__(self, parameters: tuple[str, ...] | None, variadic: bool, body: str) -> None:
+    def __init__(self, parameters: tuple[str, ...] | None, variadic: bool, body: str,
+                 spelled: str | None = None) -> None:
         self.parameters = parameters
         self.variadic = variadic
         self.body = body
+        self.spelled = spelled
         self._tokens: Tokens | None = None
 
     @property
@@ -104,7 +107,7 @@ class Values:
         variadic = names[-1].endswith("...")
         if variadic:
             names[-1] = names[-1][:-3].strip() or "__VA_ARGS__"
-        return Macro(tuple(names) if names != [""] else (), variadic, body)
+        return Macro(tuple(names) if names != [""] else (), variadic, body, parameters)
 
     def open(self, deciders: Iterable[str]) -> Open:
         key = tuple(sorted(set(deciders))[:MAX_DECIDERS])

@@ -11,9 +11,11 @@ from patcher.cuda.lexer import Directive
 from patcher.cuda.model import Configuration, TranslationUnit, UnitReport
 from patcher.cuda.predefined import ToolkitMacros, base_table
 from patcher.cuda.problems import deep_recursion
+from patcher.cuda.recall import Recall
 from patcher.cuda.record import Memo, Record
 from patcher.cuda.report import Reporter
 from patcher.cuda.results import Results
+from patcher.cuda.shelf import Shelf
 from patcher.cuda.state import State, Table
 from patcher.cuda.store import Store
 from patcher.cuda.unit import UnitWalk
@@ -48,6 +50,9 @@ class Walker:
         self._bases: dict[Configuration, dict[str, Value]] = {}
         self._memo = Memo()
         self._conditions = conditions or Conditions()
+        if store and conditions is None:
+            self._conditions.earlier = Recall(Shelf(store, "conditions", self._toolkit.platform),
+                                              self._values)
         self._reporter = Reporter()
         self._names: dict[tuple[int, frozenset[str]], tuple[frozenset[str], frozenset[str]]] = {}
         self._base_walker: Walker | None = None
@@ -66,6 +71,13 @@ class Walker:
         known = (files.conditionals(path) for files in self._files.values())
         return next((found for found in known if found is not None), None)
 
+    def save(self) -> None:
+        """Keep for later processes what was learnt of files and conditions; many walks are
+        worth that, one is not."""
+        for files in self._files.values():
+            files.save()
+        self._conditions.save()
+
     def on(self, tree: ChangedTree) -> Walker:
         """A walker for this walker's tree after some changes, which shares what these leave alone.
 
@@ -80,10 +92,12 @@ class Walker:
         walker._memo = Memo(self._memo, tree.changed_paths)
         return walker
 
-    def walk(self, unit: TranslationUnit, *, every: bool = False) -> UnitReport:
+    def walk(self, unit: TranslationUnit, *, every: bool = False,
+             only: frozenset[str] | None = None) -> UnitReport:
         """Everything the unit's conditions decide; bounded in time and memory.
 
-        With ``every`` all ladders are reported, and the contexts of each file.
+        With ``every`` all ladders are reported, and the contexts of each file; of the files
+        in ``only``, if that is given.
         Nothing is raised for a broken file: it is a warning with its place.
         """
         configuration = unit.configuration
@@ -98,7 +112,7 @@ class Walker:
             root = self._round(unit, files, frozenset())
             if root.lost:
                 root = self._settle(unit, files, root)
-            report = self._reporter.report(unit, root, every=every)
+            report = self._reporter.report(unit, root, every=every, only=only)
             if self._results and not every:
                 self._results.keep(report, files)
             return report
@@ -146,8 +160,11 @@ class Walker:
         elifdef = std.startswith("gnu") or std[-2:] in ("23", "2b", "26", "2c")
         if elifdef not in self._files:
             base = self._base_walker._files_for(std) if self._base_walker else None
+            shelf = Shelf(self._store, "skeletons", elifdef, str(self._tree.root)) if (
+                self._store and not base) else None
             self._files[elifdef] = Files(self._tree, self._values, elifdef=elifdef,
-                                         store=self._store, base=base, changed=self._changed)
+                                         store=self._store, shelf=shelf, base=base,
+                                         changed=self._changed)
         return self._files[elifdef]
 
     def _base(self, configuration: Configuration) -> dict[str, Value]:

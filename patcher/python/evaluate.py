@@ -71,6 +71,14 @@ class Evaluator:
             scope.memo.clear()
         self.results.clear()
 
+    def forget_all(self) -> None:
+        """Drop what is known of every module, likewise."""
+        for scope in self._scopes.values():
+            scope.memo.clear()
+        self._scopes.clear()
+        self.results.clear()
+        self.index.forget_all()
+
     def truth(self, node: ast.expr, scope: Scope) -> Truth:
         """The expression as a test, per target."""
         return truth_of(self.value(node, scope))

@@ -49,6 +49,7 @@ def find_gates_in(tree: Tree, folder: str, files: Iterable[tuple[str, bytes]]) -
     with collector_at_rest():
         for path, source in files:
             found += _file_gates(path, source, index, evaluator)
+        evaluator.forget_all()  # the collector does not come here
     return _numbered(found)
 
 

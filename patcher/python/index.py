@@ -52,6 +52,12 @@ class Module:
         """The lines as syntax positions count them."""
         return self.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
+    def clear(self) -> None:
+        """Let go of what leads back to the syntax tree, which is then freed with the module."""
+        self.inner.clear()
+        self.cache.clear()
+        self.bindings.clear()
+
     def bindings_of(self, node: FunctionNode | ast.ClassDef) -> Bindings:
         """The bindings of a function or class body, collected once."""
         found = self.inner.get(id(node))
@@ -158,9 +164,13 @@ class Index:
         module = self._modules.get(path)
         if module is not None and path not in self._wanted:
             del self._modules[path]
-            module.inner.clear()
-            module.cache.clear()
-            module.bindings.clear()
+            module.clear()
+
+    def forget_all(self) -> None:
+        """Free every module."""
+        for module in filter(None, self._modules.values()):
+            module.clear()
+        self._modules.clear()
 
     def at(self, path: str) -> Module | None:
         """The module at a path, None when it is absent or not Python."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from patcher.cuda.model import ArmState, Configuration, Missing, TranslationUnit
 from patcher.cuda.walk import Walker
+from patcher.scan.arms import members
 from patcher.scan.codec import encoder
 from patcher.scan.stages import Stages
 from patcher.scan.subject import Made
@@ -43,7 +44,8 @@ class Known:
         self._made = frozenset(file.path for file in made)
         self._made |= frozenset(unit.path for unit in units if unit.content is not None)
         self._folders: dict[str, str] = {}
-        self._closures: dict[int, str] = {}
+        self._closures: dict[int, str] = {}  # by the units that reach the same files
+        self._shared: list[tuple[int, str]] = []  # those of several units
         self._key = stages.key("facts", _of_texts(repr(file) for file in made),
                                _of_texts(map(_told, units)))
 
@@ -106,8 +108,11 @@ class Known:
                 groups.setdefault(reached, []).append(f"{path} {self.digest(path)}")
             self._closures = {reached: _of_texts([f"{reached:x}", *texts])
                               for reached, texts in groups.items()}
-        return _of_texts([self._key, *(digest for reached, digest in self._closures.items()
-                                       if reached & units)])
+            self._shared = [item for item in self._closures.items() if item[0].bit_count() > 1]
+        own = (1 << number for number in members(units))
+        return _of_texts([self._key,
+                          *(digest for reached, digest in self._shared if reached & units),
+                          *(self._closures[bit] for bit in own if bit in self._closures)])
 
 
 def _files(facts: Facts) -> Iterator[tuple[str, int]]:

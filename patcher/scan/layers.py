@@ -127,7 +127,7 @@ def _probed(lacking: build.Lacking, site: Site, target: Target, walk: Walk, file
         return known.of_files(paths) if known else ""
 
     def every(unit: TranslationUnit) -> UnitReport:
-        report = walk(unit, True)
+        report = walk(unit, frozenset([lacking.header]))
         reached.update(path for path in report.files if path != unit.path)
         return report
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -84,6 +85,7 @@ class _Scan:
         self.targets, self.given = targets, references
         self.references = (*references, *relatives(targets))
         self.stages = stages
+        self.anew = False  # something was made that the store did not have
         self.subject: Subject = self._kept(
             "subject", Subject, partial(read_subject, profile, package, toolkit))
         self.tree = self.subject.over(package.tree)
@@ -107,9 +109,11 @@ class _Scan:
         total = len(units)
         if self.stages is not None:
             self.known = Known(self.stages, self.tree, self.walker, units, self.subject.made)
+        python = self._python() + self._built()
+        if self.anew:
+            gc.collect()  # syntax trees are full of cycles; there is little else as yet
         facts = walk_all(units, self._walk, self.files,
                          lambda done: self.options.tick(done, total), self.known)
-        python = self._python() + self._built()
         features = self._features(facts)
         python = self._with_causes(python, features, facts)
         shut = frozenset(name for gate in python for name in gate.modules
@@ -122,13 +126,16 @@ class _Scan:
         report = self._assemble(facts, sorted(gates, key=rank), features)
         for table in self.tables.values():
             table.save()
+        self.walker.save()
         return report
 
     def _kept(self, name: object, kind: Any, make: Callable[[Tree], Any]) -> Any:
         """A part of the scan, from the store when it can."""
-        if self.stages is None:
-            return make(self.package.tree)
-        return self.stages.of(name, kind, make)
+        def made(tree: Tree) -> Any:
+            self.anew = True
+            return make(tree)
+
+        return made(self.package.tree) if self.stages is None else self.stages.of(name, kind, made)
 
     def _table(self, name: str, kind: Any) -> Table[Any]:
         """Small results of this scan; each way of asking has its own."""
@@ -144,8 +151,8 @@ class _Scan:
     def _closure(self, facts: Facts, feature: Feature) -> str:
         return self.known.closure(facts, feature.units) if self.known else ""
 
-    def _walk(self, unit: TranslationUnit, every: bool) -> UnitReport:
-        return self.walker.walk(unit, every=every)
+    def _walk(self, unit: TranslationUnit, every: frozenset[str]) -> UnitReport:
+        return self.walker.walk(unit, every=bool(every), only=every or None)
 
     def _units(self) -> list[TranslationUnit]:
         units = self.subject.units()

@@ -19,7 +19,8 @@ from patcher.scan.watch import digest_of
 if TYPE_CHECKING:
     from patcher.scan.known import Known
 
-Walk = Callable[[TranslationUnit, bool], UnitReport]  # the unit, and whether every arm is wanted
+# The unit, and the files of which every arm is wanted, each inclusion for itself.
+Walk = Callable[[TranslationUnit, frozenset[str]], UnitReport]
 
 
 @dataclass
@@ -88,7 +89,7 @@ def walk_all(
     wanted = known.load(facts) if known else (1 << len(units)) - 1
     done = len(units) - wanted.bit_count()
     for number in members(wanted):
-        facts.add(number, walk(units[number], False))
+        facts.add(number, walk(units[number], frozenset()))
         done += 1
         tick(done)
     if known and wanted:
@@ -106,7 +107,7 @@ def judged(
         rows = sorted(group, key=lambda s: (s.path, s.line))
 
         def anew(number: int = number, rows: Sequence[Seen] = rows) -> tuple[Found, ...]:
-            report = walk(facts.units[number], True)
+            report = walk(facts.units[number], frozenset(row.path for row in rows))
             return tuple(found for seen in rows for found in judge.judge(seen, report))
 
         closure = known.closure(facts, 1 << number) if known else ""

@@ -45,7 +45,7 @@ def test_pcpp_agrees_and_says_what_it_cannot_judge(tmp_path: Path) -> None:
 def test_a_wrong_answer_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = Conditions.truths
 
-    def wrong(self: Conditions, text: str, key: object, state: State, answers: HostAnswers,
+    def wrong(self: Conditions, text: str, key: str | None, state: State, answers: HostAnswers,
               place: Place) -> tuple[Truths, bool]:
         found, volatile = right(self, text, key, state, answers, place)
         if "LEAST" in text:
