@@ -114,13 +114,20 @@ def _joined(evaluator: Interpreter, name: str, places: list[Binding], scope: Sco
         return found
     memo[key] = _BUSY
     value = binding_value(evaluator, places[0], name, scope)
+    outside = _is_outside(value, places[0])
     for place in places[1:]:
         other = binding_value(evaluator, place, name, scope)
-        if isinstance(value, Function | Class | Module) or isinstance(other, External):
+        if isinstance(value, Function | Class | Module) or _is_outside(other, place):
             continue  # ``try: import x`` with a fallback: the definition that is there
-        value = other if isinstance(value, External) else join(value, other)
+        value = other if outside else join(value, other)
+        outside = False
     memo[key] = value
     return value
+
+
+def _is_outside(value: Value, place: Binding) -> bool:
+    """An import that leads out of the package; what is assigned is a value like any other."""
+    return place.how is How.IMPORT and isinstance(value, External)
 
 
 def binding_value(evaluator: Interpreter, place: Binding, name: str, scope: Scope) -> Value:

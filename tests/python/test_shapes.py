@@ -78,6 +78,19 @@ def test_names_that_only_some_devices_have_are_unknown(write: Write) -> None:
     assert gate.decided_by == ("get_device_name()",)
 
 
+@pytest.mark.parametrize("other", ["flag", "flag.forced", "self.forced", "flag[0]", "flag()", "name"])
+@pytest.mark.parametrize("first", [True, False])
+def test_what_another_branch_gives_a_name_may_pass(write: Write, other: str, first: bool) -> None:
+    """vLLM 0.18.0 symm_mem.py: a setting may ask for multimem on any device."""
+    asked = "{(9, 0): [4], (10, 0): [8]}[CC()]"
+    arms = (other, f"n in {asked}") if first else (f"n in {asked}", other)
+    text = ("class C:\n    def __init__(self, forced=None):\n        self.forced = forced\n\n"
+            "    def f(self, name, n):\n        multi_sm = False\n        if name:\n"
+            f"            multi_sm = {arms[0]}\n        else:\n            multi_sm = {arms[1]}\n"
+            "        if multi_sm:\n            g()\n")
+    assert [g.rule for g in found(write, text) if TARGET & g.worlds.closed] == ["PY-TABLE"]
+
+
 def test_a_pattern_that_is_no_test_of_a_value_claims_nothing(write: Write) -> None:
     assert found(write, function("match CC():\n    case [9, *rest]:\n        g()\n"
                                  "    case {'a': 9}:\n        h()")) == []
