@@ -61,8 +61,9 @@ def render_text(report: Report, style: Style | None = None) -> str:
 
 def next_command(report: Report) -> str:
     """The diff that opens the first feature; else why the first one stays closed."""
-    opened = [gate.opened_by for gate in report.findings if gate.opened_by]
-    if opened:
+    group_of = {gate.id: gate.opened_by for gate in report.findings if gate.opened_by}
+    named = [group_of[i] for module in report.modules for i in module.gates if i in group_of]
+    if opened := [*named, *group_of.values()]:
         patchset, _, group = opened[0].partition("/")
         return f"sm-patch diff {patchset} --group {group}"
     package = report.packages[0].name
@@ -146,7 +147,10 @@ def _modules_headline(report: Report) -> str:
         text += f"; {len(opened)} can be opened: {', '.join(opened)}"
     if repaired:
         text += f"; {len(repaired)} built for it can be repaired: {', '.join(repaired)}"
-    if not openable:
+    groups = dict.fromkeys(g.opened_by for g in report.findings if g.opened_by)
+    if groups and not openable:
+        text += f"; gates of no module can be opened: {', '.join(map(str, groups))}"
+    elif not openable:
         text += "; nothing to patch here"
         reasons = _reasons(report)
         text += f": what stays closed is {reasons}" if reasons else ""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patcher.arch import ArchSet
 from patcher.cuda.directives import normalise
 from patcher.gates import Evidence, Gate, Layer
 from patcher.patchset.label import Label, label_of
@@ -41,11 +42,12 @@ class Opener:
 class Openers:
     """The operations of the shipped groups that fit one package's version, by file.
 
-    ``folder`` is the package's own in ``tree``: names in its gates are looked up there.
+    Only those that change it for one of ``targets``. ``folder`` is the package's own in
+    ``tree``: names in its gates are looked up there.
     """
 
     def __init__(self, patchsets: Iterable[Patchset], package: str, version: str | None,
-                 tree: Tree | None = None, folder: str = "") -> None:
+                 targets: ArchSet, tree: Tree | None = None, folder: str = "") -> None:
         self._where = (tree, folder)
         self._index: Index | None = None
         self._by_file: dict[str, list[Opener]] = {}
@@ -56,7 +58,8 @@ class Openers:
                         Label.OUTSIDE, Label.FIXED):
                     continue  # apply refuses it there
                 for opener in _operations(patchset, group, package):
-                    self._by_file.setdefault(opener.operation.file, []).append(opener)
+                    if _changes(patchset, opener) & targets:
+                        self._by_file.setdefault(opener.operation.file, []).append(opener)
 
     def of(self, gate: Gate, files: Files) -> Opener | None:
         """The first group that opens this gate."""
@@ -112,6 +115,13 @@ def _operations(patchset: Patchset, group: Group, package: str) -> Iterator[Open
             operation, PythonGate | CudaGuard | Flag
         ):
             yield Opener(patchset.name, group, operation)
+
+
+def _changes(patchset: Patchset, opener: Opener) -> ArchSet:
+    """The worlds for which a group's operation is meant."""
+    operation = opener.operation
+    worlds = patchset.archs if isinstance(operation, Flag) else operation.open | operation.close
+    return worlds & opener.group.for_ if opener.group.for_ else worlds
 
 
 def shipped_for(package: str) -> list[Patchset]:

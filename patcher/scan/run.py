@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from patcher.arch import Target, relatives
+from patcher.arch import ArchSet, Target, relatives
 from patcher.cuda.model import TranslationUnit, UnitReport
 from patcher.cuda.predefined import ToolkitMacros
 from patcher.cuda.store import Store
@@ -95,7 +95,7 @@ class _Scan:
                              conditions=options.conditions)
         self.files = Files(self.tree, self.walker.conditionals)
         self.openers = Openers(shipped_for(package.name), package.name, package.version,
-                               package.tree, package.import_name)
+                               ArchSet.of(*targets), package.tree, package.import_name)
         self.units_of: dict[str, int] = {}  # gate id -> units
         self.details: dict[str, tuple[Gate, ...]] = {}
         self.libraries: tuple[LibraryRow, ...] = ()

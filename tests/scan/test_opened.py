@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from patcher.arch import ArchSet
 from patcher.patchset.load import load_patchset
 from patcher.scan.files import Files
 from patcher.scan.opened import Openers
@@ -38,7 +39,23 @@ def test_the_version_must_be_one_that_apply_takes(tmp_path: Path, version: str |
                                                   named: bool) -> None:
     path = tmp_path / "opens.yaml"
     path.write_text(PATCHSET)
-    openers = Openers([load_patchset(str(path))], "made", version)
+    openers = Openers([load_patchset(str(path))], "made", version, ArchSet.of("sm_120a"))
     found = openers.of(gate("made/a.cuh", 1, "__CUDA_ARCH__ < 1200"),
                        Files(FolderTree(tmp_path)))
     assert (found is not None and found.name == "opens/main") is named
+
+
+@pytest.mark.parametrize(("targets", "named"), [
+    (["sm_89"], False),  # the group changes nothing for it
+    (["sm_121f"], True),
+    (["sm_89", "sm_120"], True),
+])
+@pytest.mark.parametrize(("limit", "fits"), [("", True), ('for: ["12.1"]', False)])
+def test_the_group_must_be_meant_for_the_target(tmp_path: Path, targets: list[str], named: bool,
+                                                limit: str, fits: bool) -> None:
+    path = tmp_path / "opens.yaml"
+    path.write_text(PATCHSET.replace("patches:", f"{limit}\n    patches:"))
+    openers = Openers([load_patchset(str(path))], "made", "1.5", ArchSet.of(*targets))
+    found = openers.of(gate("made/a.cuh", 1, "__CUDA_ARCH__ < 1200"),
+                       Files(FolderTree(tmp_path)))
+    assert (found is not None) is (named and (fits or "sm_121f" in targets))

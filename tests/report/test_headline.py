@@ -1,0 +1,33 @@
+"""The first line is the answer, and the last line's command must be about that answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from patcher.gates import Gate, Layer
+from patcher.report.text_scan import headline, next_command
+from patcher.scan.model import LayerState, ModuleReport
+from tests.report.made import gate, report
+
+SHUT, OPENED, OTHER = gate("a.cuh", 1), gate("b.cuh", 2), gate("c.py", 3)
+BY_FIRST = replace(OPENED, opened_by="made/first")
+BY_OTHER = replace(OTHER, opened_by="made/other")
+
+
+@pytest.mark.parametrize(("loose", "mine", "said", "command"), [
+    # a gate of no module comes first, and a module can be opened: that one is next
+    ([BY_OTHER], [SHUT, BY_FIRST], "1 can be opened: two", "--group first"),
+    ([BY_OTHER], [SHUT], "gates of no module can be opened: made/other", "--group other"),
+    ([OTHER], [SHUT], "nothing to patch here", "sm-patch why made:one"),
+])
+def test_the_next_command_follows_from_the_headline(
+        loose: list[Gate], mine: list[Gate], said: str, command: str) -> None:
+    gates = [*loose, *mine]
+    states = (LayerState(Layer.PYTHON, 1, "closed"),)
+    modules = [ModuleReport(name, states, (), (one.id,), closed=True)
+               for name, one in zip(("one", "two"), mine, strict=False)]
+    made = report(gates, modules)
+    assert said in headline(made)
+    assert command in next_command(made)
