@@ -2,123 +2,28 @@
 
 Only the expression of the gate runs, and what it names: definitions of capability tests in the
 package's own source, each cut out and executed alone. Names that nothing explains answer by
-chance, many times over. Nothing of a package is imported.
+chance, many times over. Nothing of a package is imported. ``apart.py`` runs this text in an
+interpreter of its own, so it needs nothing but the standard library.
 """
 
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator
+import contextlib
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from patcher.arch import Target
+from tests.python.stubs import Anything, Asked, Chance, parameter, world
+
+if TYPE_CHECKING:
+    from patcher.arch import Target
 
 _DEPTH = 3
 _TRIALS = 60
-_ABOUT = re.compile(r"sm_?\d|capabilit|arch|major|blackwell|hopper", re.IGNORECASE)
-_NUMBER = ("arch", "sm", "cc", "capability", "cuda_arch", "device_arch", "sm_version")
-
-
-class Capability(NamedTuple):
-    """As torch and vLLM give it."""
-
-    major: int
-    minor: int
-
-    def to_int(self) -> int:
-        return self.major * 10 + self.minor
-
-    def as_version_str(self) -> str:
-        return f"{self.major}.{self.minor}"
-
-
-class Anything:
-    """Whatever a name may be; so are its calls, attributes and items, each true by chance."""
-
-    def __init__(self, chance: Random) -> None:
-        self._chance, self._truth = chance, chance.random() < 0.5
-
-    def __bool__(self) -> bool:
-        return self._truth  # always the same: ``a and b`` asks, and then gives ``a``
-
-    def __call__(self, *args: object, **keywords: object) -> Anything:
-        return Anything(self._chance)
-
-    def __getattr__(self, name: str) -> Anything:
-        return Anything(self._chance)
-
-    def __getitem__(self, key: object) -> Anything:
-        return Anything(self._chance)
-
-    def __iter__(self) -> Iterator[object]:
-        return iter(())
-
-    def __hash__(self) -> int:
-        return 0
-
-    def _answer(self, other: object) -> bool:
-        return self._chance.random() < 0.5
-
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = _answer
-
-    def _same(self, other: object) -> Anything:
-        return self
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __mod__ = _same
-
-
-class Loose(SimpleNamespace):
-    """A namespace with some names; every other is anything."""
-
-    def __getattr__(self, name: str) -> Any:
-        return self.anything
-
-
-def world(target: Target, chance: Random) -> dict[str, Any]:
-    """The names that tell an architecture, on one target."""
-    cc = Capability(target.capability.major, target.capability.minor)
-
-    def number(asked: Any) -> int:
-        return asked if isinstance(asked, int) else asked[0] * 10 + asked[1]
-
-    anything = Anything(chance)
-    cuda = Loose(anything=anything,
-        get_device_capability=lambda *a, **k: cc, is_available=lambda: True,
-        get_device_properties=lambda *a, **k: SimpleNamespace(major=cc.major, minor=cc.minor),
-        get_device_name=lambda *a, **k: anything, current_device=lambda: 0)
-    platform = Loose(anything=anything,
-        get_device_capability=lambda *a, **k: cc, is_cuda=lambda: True, is_rocm=lambda: False,
-        is_cuda_alike=lambda: True, is_xpu=lambda: False, is_cpu=lambda: False,
-        has_device_capability=lambda asked, *a, **k: cc.to_int() >= number(asked),
-        is_device_capability=lambda asked, *a, **k: cc.to_int() == number(asked),
-        is_device_capability_family=lambda asked, *a, **k: cc.to_int() // 10 == asked // 10)
-    torch = Loose(anything=anything, cuda=cuda, version=SimpleNamespace(cuda="13.0", hip=None))
-    return {
-        "torch": torch, "current_platform": platform, "get_platform": lambda: platform,
-        "get_compute_capability": lambda *a, **k: cc, "get_device_capability": lambda *a, **k: cc,
-        "get_device_sm": lambda *a, **k: cc.to_int(), "is_cuda": lambda: True,
-        "is_hip": lambda: False, "is_npu": lambda: False, "is_cuda_alike": lambda: True,
-    }
-
-
-def parameter(name: str, target: Target) -> Any:
-    """What a parameter of that name is given; None when it says nothing."""
-    if name.endswith("capability") and "cuda_" not in name:
-        return Capability(target.capability.major, target.capability.minor)
-    if name == "sm_version":
-        return f"sm_{target.number}"
-    if name in _NUMBER or name.endswith("capability"):
-        return target.number
-    plain = {"major": target.capability.major, "minor": target.capability.minor}
-    return plain.get(name.rpartition("_")[2])
-
-
 @dataclass
 class Package:
     """The sources of one package, searched for definitions by name."""
@@ -127,9 +32,10 @@ class Package:
     folder: str
     _trees: dict[str, ast.Module] = field(default_factory=dict)
     _places: dict[str, list[tuple[str, ast.stmt]]] = field(default_factory=dict)
-    _locals: dict[tuple[str, str, int], ast.expr | None] = field(default_factory=dict)
+    _locals: dict[tuple[str, str, int], list[ast.expr | ast.FunctionDef]] = field(
+        default_factory=dict)
 
-    def assigned(self, path: str, name: str, line: int) -> ast.expr | None:
+    def assigned(self, path: str, name: str, line: int) -> list[ast.expr | ast.FunctionDef]:
         key = path, name, line
         if key not in self._locals:
             self._locals[key] = _assigned(self.tree(path), name, line)
@@ -145,12 +51,21 @@ class Package:
         for path in paths:
             for node in self.tree(path).body:
                 names = [node.name] if isinstance(node, ast.FunctionDef) else [
-                    t.id for t in getattr(node, "targets", ()) if isinstance(t, ast.Name)]
+                    t.id for t in _targets(node) if isinstance(t, ast.Name)]
                 for name in names:
                     self._places.setdefault(name, []).append((path, node))
                 for inner in node.body if isinstance(node, ast.ClassDef) else ():
                     if isinstance(inner, ast.FunctionDef):
                         self._places.setdefault(f".{inner.name}", []).append((path, inner))
+
+    def index_readable(self, paths: list[str]) -> None:
+        """The same, of those that are Python for this interpreter."""
+        for path in paths:
+            try:
+                self.tree(path)
+            except (SyntaxError, ValueError):
+                continue
+            self.index([path])
 
     def methods(self, name: str) -> list[tuple[str, ast.stmt]]:
         """The methods of that name in any class."""
@@ -167,9 +82,16 @@ class Names(dict[str, Any]):
     """Global names of an expression: stubs, then the source's own definitions, then anything."""
 
     def __init__(self, package: Package, path: str, line: int, target: Target, chance: Random,
-                 depth: int = 0) -> None:
+                 depth: int = 0, above: Names | None = None) -> None:
         super().__init__(world(target, chance))
         self._at = package, path, line, target, chance, depth
+        self.found: list[bool] = above.found if above else []
+        self["__same__"], self["__table__"] = _same, self._table
+
+    def _table(self, plain: dict[Any, Any]) -> Asked:
+        table = Asked(plain)
+        table.found = self.found
+        return table
 
     def __missing__(self, name: str) -> Any:
         package, path, line, target, chance, depth = self._at
@@ -179,20 +101,25 @@ class Names(dict[str, Any]):
             return _PLAIN[name]
         if depth > _DEPTH:
             return Anything(chance)
-        inner = Names(package, path, line, target, chance, depth + 1)
+        inner = Names(package, path, line, target, chance, depth + 1, self)
         if name in ("self", "cls"):
             return Own(inner, _around(package.tree(path), line, ast.ClassDef))
         local = package.assigned(path, name, line)
-        if local is not None:
-            return _run(local, inner)
+        if local:
+            one = chance.choice(local)  # whichever branch was taken
+            return _function(one, inner) if isinstance(one, ast.FunctionDef) else _run(one, inner)
         where, node = package.defined(name, path)
         if node is None:
             given = parameter(name, target)
             return Anything(chance) if given is None else given
-        there = Names(package, where, node.end_lineno or 0, target, chance, depth + 1)
+        there = Names(package, where, node.end_lineno or 0, target, chance, depth + 1, self)
         if isinstance(node, ast.FunctionDef):
             return _function(node, there)
-        return _run(node.value, there) if isinstance(node, ast.Assign) else Anything(chance)
+        value = getattr(node, "value", None)
+        if not isinstance(value, ast.expr):
+            return Anything(chance)
+        later = isinstance(value, ast.Constant) and value.value is None and chance.random() < 0.5
+        return Anything(chance) if later else _run(value, there)  # None: some function sets it
 
 
 class Own:
@@ -211,13 +138,25 @@ class Own:
                 if "property" in said:
                     return made(self)
                 return made if "static" in said else partial(made, self)
-            if isinstance(node, ast.Assign) and _ABOUT.search(ast.unparse(node)) and any(
-                    (isinstance(t, ast.Attribute) and t.attr == name) or
-                    (isinstance(t, ast.Name) and t.id == name) for t in node.targets):
-                _, path, _, target, chance, depth = self._names._at
-                inner = Names(package, path, node.lineno, target, chance, depth + 1)
-                return _run(node.value, inner)
-        return Anything(self._names._at[4])
+        _, path, _, target, chance, depth = self._names._at
+        given = [n for c in self._classes for n in ast.walk(c) if _gives(n, name)]
+        if not given:
+            return Anything(chance)
+        node = chance.choice(given)  # whichever method was last
+        return _run(node.value, Names(package, path, node.lineno, target, chance, depth + 1,
+                                      self._names))
+
+
+def _targets(node: ast.AST) -> list[ast.expr]:
+    """What an assignment with a value gives it to."""
+    if isinstance(node, ast.AnnAssign):
+        return [node.target] if node.value else []
+    return node.targets if isinstance(node, ast.Assign) else []
+
+
+def _gives(node: ast.AST, name: str) -> bool:
+    return any((isinstance(t, ast.Attribute) and t.attr == name)
+               or (isinstance(t, ast.Name) and t.id == name) for t in _targets(node))
 
 
 def _around(tree: ast.Module, line: int, kind: type[ast.ClassDef]) -> list[ast.ClassDef]:
@@ -243,9 +182,29 @@ def _run(node: ast.expr, names: Names) -> Any:
     return eval(_compiled(node), names)
 
 
+class _Chancy(ast.NodeTransformer):
+    """``x is None`` of an ``Anything`` is by chance, and tables note what they are asked."""
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Is | ast.IsNot):
+            return node
+        call = ast.Call(ast.Name("__same__", ast.Load()), [node.left, *node.comparators], [])
+        return call if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), call)
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        self.generic_visit(node)
+        return ast.Call(ast.Name("__table__", ast.Load()), [node], [])
+
+
+def _same(left: object, right: object) -> Any:
+    return left == right if isinstance(left, Anything) else left is right
+
+
 @cache
 def _compiled(node: ast.expr) -> Any:
-    return compile(ast.parse(ast.unparse(node), mode="eval"), "gate", "eval")
+    tree = _Chancy().visit(ast.parse(ast.unparse(node), mode="eval"))
+    return compile(ast.fix_missing_locations(tree), "gate", "eval")
 
 
 def _function(node: ast.FunctionDef, names: Names) -> Any:
@@ -271,34 +230,40 @@ def _body(node: ast.FunctionDef) -> Any:
     for argument in [*copy.args.args, *copy.args.kwonlyargs]:
         argument.annotation = None
     copy.args.defaults = [ast.Constant(None) for _ in copy.args.args]
-    return compile(ast.fix_missing_locations(ast.Module([copy], [])), "gate", "exec")
+    tree = _Chancy().visit(ast.Module([copy], []))
+    return compile(ast.fix_missing_locations(tree), "gate", "exec")
 
 
-def _assigned(tree: ast.Module, name: str, line: int) -> ast.expr | None:
-    """The last plain assignment of a name before a line, in the innermost function around it."""
+def _assigned(tree: ast.Module, name: str, line: int) -> list[ast.expr | ast.FunctionDef]:
+    """What a name may be at a line of the innermost function that gives it something: the last
+    plain assignment in the function's own block, and those in branches after that."""
     around = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)
               and n.lineno <= line <= (n.end_lineno or 0)]
     for scope in sorted(around, key=lambda n: -n.lineno):
-        found = None
-        for node in ast.walk(scope):
-            if isinstance(node, ast.Assign) and node.lineno < line:
-                found = _part_of(node, name) or found
-            elif isinstance(node, ast.AnnAssign) and node.lineno < line and node.value \
-                    and isinstance(node.target, ast.Name) and node.target.id == name:
-                found = node.value
-        if found is not None:
+        found: list[ast.expr | ast.FunctionDef] = []
+        for node in sorted(_inside(scope), key=lambda n: n.lineno):
+            given = node if isinstance(node, ast.FunctionDef) and node.name == name \
+                else _part_of(node, name)
+            if given is not None and node.lineno < line:
+                found = [given] if node in scope.body else [*found, given]
+        if found:
             return found
-    return None
+    return []
 
 
-def _part_of(node: ast.Assign, name: str) -> ast.expr | None:
-    target = node.targets[0]
-    if isinstance(target, ast.Name) and target.id == name:
-        return node.value
-    if isinstance(target, ast.Tuple):
-        for position, one in enumerate(target.elts):
+def _inside(scope: ast.FunctionDef) -> list[ast.stmt]:
+    return [n for n in ast.walk(scope) if isinstance(n, ast.stmt) and n is not scope]
+
+
+def _part_of(node: ast.stmt, name: str) -> ast.expr | None:
+    value = getattr(node, "value", None)
+    for target in _targets(node):
+        assert isinstance(value, ast.expr)
+        if isinstance(target, ast.Name) and target.id == name:
+            return value
+        for position, one in enumerate(target.elts if isinstance(target, ast.Tuple) else ()):
             if isinstance(one, ast.Name) and one.id == name:
-                return ast.Subscript(node.value, ast.Constant(position), ast.Load())
+                return ast.Subscript(value, ast.Constant(position), ast.Load())
     return None
 
 
@@ -309,11 +274,41 @@ def answers(package: Package, path: str, line: int, expression: str, target: Tar
     found: set[bool] = set()
     for seed in range(trials):
         try:
-            found.add(bool(_run(node, Names(package, path, line, target, Random(seed)))))
+            found.add(bool(_run(node, Names(package, path, line, target, Chance(seed)))))
         except (KeyError, IndexError):
             found.add(False)  # a missing key: control does not go on
-        except TypeError:
+        except (TypeError, AttributeError, ValueError):
             continue  # chance gave a value of another kind
         if len(found) == 2:
             break
+    return found
+
+
+def lookups(package: Package, path: str, line: int, expression: str, target: Target,
+            trials: int = _TRIALS) -> set[bool]:
+    """Whether the tables that the expression asks have what it asks for on a target."""
+    node = ast.parse(expression, mode="eval").body
+    found: set[bool] = set()
+    for seed in range(trials):
+        names = Names(package, path, line, target, Chance(seed))
+        with contextlib.suppress(KeyError, IndexError, TypeError, AttributeError, ValueError):
+            _run(node, names)
+        found |= set(names.found[:1])
+    return found
+
+
+def literals(package: Package, path: str, line: int, expression: str, target: Target) -> list[Any]:
+    """The numbers and texts in what an expression is, through lists of lists."""
+    node = ast.parse(expression, mode="eval").body
+    try:
+        stack = [_run(node, Names(package, path, line, target, Chance(0)))]
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+        return []
+    found: list[Any] = []
+    while stack:
+        value = stack.pop()
+        if isinstance(value, int | str):
+            found.append(value)
+        elif isinstance(value, list | tuple | set | frozenset | dict):
+            stack += value
     return found

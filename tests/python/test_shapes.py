@@ -78,7 +78,8 @@ def test_names_that_only_some_devices_have_are_unknown(write: Write) -> None:
     assert gate.decided_by == ("get_device_name()",)
 
 
-@pytest.mark.parametrize("other", ["flag", "flag.forced", "self.forced", "flag[0]", "flag()", "name"])
+@pytest.mark.parametrize("other", ["flag", "flag.forced", "self.forced", "flag[0]", "flag()",
+                                   "name"])
 @pytest.mark.parametrize("first", [True, False])
 def test_what_another_branch_gives_a_name_may_pass(write: Write, other: str, first: bool) -> None:
     """vLLM 0.18.0 symm_mem.py: a setting may ask for multimem on any device."""
