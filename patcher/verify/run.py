@@ -176,6 +176,8 @@ class _Unit:
             verdict = Verdict.UNCHANGED  # no kernel here and on no reference: nothing to prove
         else:
             reasons += doubts(new.code, references, self.shops.after.lines)
+            if this.changed and old and _alike(old.code, new.code):
+                reasons += (Reason("no kernel has other instructions than before the change"),)
             if not references and self.goals.references:
                 reasons += (Reason("no reference target has code of this unit: it was judged by "
                                    "itself"),)
@@ -273,6 +275,12 @@ class _Unit:
         if not real:
             return ()
         return (Reason(f"needs an a or f target: the same unit is real on {', '.join(real)}"),)
+
+
+def _alike(old: Code, new: Code) -> bool:
+    """The same kernels with as many instructions of each kind: a macro, say, that none uses."""
+    return old.kernels.keys() == new.kernels.keys() and all(
+        old.kernels[name].opcodes == kernel.opcodes for name, kernel in new.kernels.items())
 
 
 def _is_in_doubt(side: Side, target: Target) -> bool:

@@ -66,6 +66,26 @@ def test_full_effort_compares_every_other_target(toy: Path, environ: dict[str, s
     assert 0 < rows[0]["after"]["resources"]["registers"] <= 255
 
 
+@pytest.mark.parametrize(("kernel", "told"), [
+    ("__global__ void k(int *p) { p[0] = 1; }", True),  # nobody calls what is filled
+    ("__global__ void k(int *p) { wait(); p[0] = 1; }", False)])
+def test_a_change_that_no_kernel_notices_is_told(
+    kernel: str, told: bool, toy: Path, environ: dict[str, str]
+) -> None:
+    (toy / "toy/csrc/body.cuh").write_text(
+        "__device__ void wait() {\n  int nothing;\n}\n")
+    (toy / "toy/csrc/guarded.cu").write_text(f'#include "body.cuh"\n{kernel}\n')
+    text = (toy.parent / "toy.yaml").read_text()
+    guard = text[text.index("        cuda-guard:"):]
+    edit = ("{file: toy/csrc/body.cuh, find: int nothing;, count: 1, "
+            "replace: 'asm volatile(\"griddepcontrol.wait;\");'}")
+    (toy.parent / "toy.yaml").write_text(text.replace(
+        guard, f"        affects: all\n        reason: a test\n        text: {edit}\n"))
+    (row,) = verify(toy, environ, patchset(toy))["units"]
+    assert (row["unit"], row["verdict"]) == ("toy/csrc/guarded.cu", "ok")
+    assert ("no kernel has other instructions than before the change" in row["reasons"]) is told
+
+
 def test_what_would_not_be_applied_is_not_proved(toy: Path, environ: dict[str, str]) -> None:
     # claims to concern only 12.x, but edits a line that other targets compile: against the law
     text = (toy.parent / "toy.yaml").read_text()
