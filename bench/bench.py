@@ -3,10 +3,11 @@
 CPU time (user and system) of whole process trees is what compares: the machine may be busy,
 and wall time says little then. Nothing here is a test; a slow machine fails nothing.
 
-    python -m bench.bench [--large] [--stack FOLDER]
+    python -m bench.bench [--large] [--stack FOLDER] [--only WORD]...
 
 With ``--large`` also flashinfer-python 0.7.4, for minutes; FOLDER is a site-packages with
-SGLang, vLLM and FlashInfer.
+SGLang, vLLM and FlashInfer. With ``--only`` the sections that have such a word in their
+title, the others as they were measured last: for a machine that is quiet for minutes only.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench import units
-from bench.cost import REPOSITORY, CommandFailed, Cost, cost
+from bench.cost import REPOSITORY, CommandFailed, cost
+from bench.table import Row, Section, document, load, save
 
 OUTPUT = REPOSITORY / "docs" / "benchmarks.md"
+MEASURED = REPOSITORY / "build" / "bench.json"
 STACK = ("sglang", "vllm", "flashinfer")
 LARGE = units.UNPACKED / "flashinfer_python-0.7.4"
 _HEADER = "flashinfer/data/include/flashinfer/comm/trtllm_allreduce.cuh"
@@ -34,16 +36,10 @@ _PARSE = ("import ast, pathlib, sys, warnings; warnings.simplefilter('ignore')\n
           "for p in pathlib.Path(sys.argv[1]).rglob('*.py'): ast.parse(p.read_bytes())")
 _GATES = ("import sys, pathlib; from patcher.tree import FolderTree\n"
           "from patcher.python.find import find_gates\n"
-          "print(len(list(find_gates(FolderTree(pathlib.Path(sys.argv[1])), sys.argv[2]))))")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of a table."""
-
-    what: str
-    cost: Cost
-    note: str = ""
+          "from patcher.room import roomy\n"
+          "tree = FolderTree(pathlib.Path(sys.argv[1]))\n"
+          "print(len(roomy(lambda: find_gates(tree, sys.argv[2]))))")
+_EDIT = "#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 1300\n#define EDITED 1\n#endif\n"
 
 
 def walking(folder: Path) -> Iterator[Row]:
@@ -85,8 +81,9 @@ def scans(folder: Path, release: Path) -> Iterator[Row]:
     yield Row("`scan` again", cost(scan, environment=place), "unchanged; contents compared")
     if (root / _HEADER).is_file():
         with (root / _HEADER).open("a") as header:
-            header.write("// edited\n")
-        yield Row("`scan` after an edit of one header", cost(scan, runs=1, environment=place))
+            header.write(_EDIT)
+        yield Row("`scan` after an edit", cost(scan, runs=1, environment=place),
+                  "one header has a condition and a macro more")
 
 
 def start() -> Iterator[Row]:
@@ -119,14 +116,6 @@ def together(folder: Path, stack: Path) -> Iterator[Row]:
     yield Row("`scan` again", cost(scan, runs=1, environment=place), "unchanged")
 
 
-def table(title: str, rows: Sequence[Row]) -> list[str]:
-    """One section of the document."""
-    return [f"## {title}", "", "| what | CPU s | wall s | peak MB | note |",
-            "|---|---:|---:|---:|---|",
-            *(f"| {row.what} | {row.cost.cpu:.2f} | {row.cost.wall:.2f} | {row.cost.memory:.0f} "
-              f"| {row.note} |" for row in rows), ""]
-
-
 def _machine() -> str:
     try:
         text = Path("/proc/cpuinfo").read_text("utf-8")
@@ -138,18 +127,19 @@ def _machine() -> str:
 
 
 def _sections(folder: Path, large: bool, stack: Path | None) -> Iterator[tuple[str, Iterator[Row]]]:
+    """Titles (see ``bench.table.LIMITS``) and their rows, measured as they are asked for."""
     yield "Start", start()
-    yield "152 units of flashinfer-python 0.6.3 with the toolkit's headers", walking(folder)
-    yield "scan of flashinfer-python 0.6.3", scans(folder, units.RELEASE)
+    yield "Walk of 152 units of flashinfer-python 0.6.3 and the toolkit's headers", walking(folder)
+    yield "Scan of flashinfer-python 0.6.3", scans(folder, units.RELEASE)
     yield "Python layer of flashinfer-python 0.6.3", python_layer(units.RELEASE)
     if large and LARGE.is_dir():
         again = folder / "large"
         again.mkdir()
-        yield "scan of flashinfer-python 0.7.4", scans(again, LARGE)
+        yield "Scan of flashinfer-python 0.7.4", scans(again, LARGE)
         yield "Python layer of flashinfer-python 0.7.4", python_layer(LARGE)
     if stack:
         named = ", ".join(_version(stack, name) for name in STACK)
-        yield f"scan of {named} together", together(folder, stack)
+        yield f"Scan together: {named}", together(folder, stack)
         for name in STACK[:2]:
             yield f"Python layer of {_version(stack, name)}", python_layer(stack, name)
 
@@ -161,33 +151,39 @@ def _version(stack: Path, name: str) -> str:
     return " ".join(parts).replace("_", "-")
 
 
+def _measured(title: str, rows: Iterator[Row]) -> Section:
+    load, done = os.getloadavg()[0], []
+    try:
+        for row in rows:
+            print(f"{row.cost.cpu:8.2f}  {row.what}  ({row.note})", flush=True)
+            done.append(row)
+    except CommandFailed as error:
+        print(f"bench: {error}", file=sys.stderr)
+    return Section(title, load, tuple(done))
+
+
 def main() -> int:
     """Measure, print and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--stack", type=Path)
+    parser.add_argument("--only", action="append", default=[], metavar="WORD")
     arguments = parser.parse_args()
     if not units.RELEASE.is_dir():
         print("bench: run `make corpus` first", file=sys.stderr)
         return 1
-    load = os.getloadavg()[0]
-    lines = ["# Benchmarks", "",
-             "Written by `make bench` (`LARGE=1` for the 0.7.4 tables, `STACK=FOLDER` for several",
-             "packages of a site-packages together): the cheapest of a few runs, CPU seconds of",
-             "the whole process tree, memory of its largest process.",
-             f"{_machine()}, {len(os.sched_getaffinity(0))} cores at a load of {load:.1f},",
-             f"Python {platform.python_version()}.", ""]
+    sections = load(MEASURED) if arguments.only else {}
     with TemporaryDirectory() as folder:
         for title, rows in _sections(Path(folder), arguments.large, arguments.stack):
-            done: list[Row] = []
-            try:
-                for row in rows:
-                    print(f"{row.cost.cpu:8.2f}  {row.what}  ({row.note})", flush=True)
-                    done.append(row)
-            except CommandFailed as error:
-                print(f"bench: {error}", file=sys.stderr)
-            lines += table(title, done)
-    OUTPUT.write_text("\n".join(lines), "utf-8")
+            known = sections.pop(title, None)  # and put in again, in this order
+            if not arguments.only or any(word in title for word in arguments.only):
+                known = _measured(title, rows)
+            if known is not None:
+                sections[title] = known
+                save(MEASURED, sections.values())
+    machine = (f"{_machine()}, {len(os.sched_getaffinity(0))} cores, "
+               f"Python {platform.python_version()}")
+    OUTPUT.write_text(document(list(sections.values()), machine), "utf-8")
     return 0
 
 

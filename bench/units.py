@@ -18,6 +18,7 @@ from pathlib import Path
 
 from patcher.cuda.model import Configuration, TranslationUnit, UnitReport
 from patcher.cuda.walk import Walker
+from patcher.room import roomy
 from patcher.toolchain.find import find_toolkit
 from patcher.tree import FolderTree
 
@@ -102,5 +103,5 @@ def _there(name: str) -> str:
 
 
 if __name__ == "__main__":
-    reports = list(walk_all(Path(sys.argv[1])))
+    reports = roomy(lambda: list(walk_all(Path(sys.argv[1]))))
     print(len(reports), len(frozenset().union(*(report.files for report in reports))))
