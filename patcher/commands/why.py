@@ -11,17 +11,19 @@ from patcher.errors import Exit, UsageError
 
 @click.command("why")
 @click.argument("topic", metavar="PACKAGE[:MODULE]", shell_complete=completion.packages)
+@click.option("--all", "everything", is_flag=True,
+              help="Without MODULE: every feature with a finding, layer by layer.")
 @common("arch", "reference", "cuda", "root", "python", "format", "output")
-def command(settings: Settings, topic: str) -> Exit:
+def command(settings: Settings, topic: str, everything: bool) -> Exit:
     """Show why a feature is closed, from its public functions to the binary.
 
     MODULE may be a JIT module, a public function, a kernel or a server flag;
-    without it every feature with a finding is shown. Each gate says what
+    without it the features with findings are listed. Each gate says what
     happens when it alone is opened.
     """
     from patcher.commands.scanning import scan_packages
     from patcher.report.json_scan import render_json
-    from patcher.report.text_why import render_why
+    from patcher.report.text_why import render_summary, render_why
     from patcher.scan.combine import about, only
     from patcher.scan.model import Options
 
@@ -41,7 +43,8 @@ def command(settings: Settings, topic: str) -> Exit:
     if settings.format == "json":
         settings.emit(render_json(report))
     else:
-        settings.emit(render_why(report))
+        brief = not feature and not everything
+        settings.emit(render_summary(report) if brief else render_why(report))
     return Exit.DONE
 
 

@@ -25,18 +25,25 @@ def by_cause(rows: Sequence[tuple[str, Cause]], built: Iterable[str],
     part is left out.
     """
     stems = {stem for name in built for stem, number in [_stem(name)] if number in numbers}
-    groups: dict[str, dict[str, int]] = {}
+    groups: dict[str, list[str]] = {}
     for name, cause in sorted(rows, key=lambda row: _CAUSES.index(row[1])):
         group = f"cause {cause.value}"
         if _stem(name)[0] in stems:
             group = f"beside one for {' and '.join(map(str, numbers))}"
-        names = groups.setdefault(group, {})
-        names[short(name)] = names.get(short(name), 0) + 1
+        groups.setdefault(group, []).append(name)
     for group, names in groups.items():
-        said = [f"{name} ({count})" if count > 1 else name for name, count in names.items()]
-        if len(said) > _NAMES:
-            said[_NAMES:] = [f"and {sum([*names.values()][_NAMES:])} more"]
-        yield from wrap(", ".join(said), f"  {sum(names.values())} {group}: ")
+        yield from in_line(names, f"  {len(names)} {group}: ")
+
+
+def in_line(names: Iterable[str], head: str = "  ") -> Iterator[str]:
+    """Names one after the other, those that look alike when shortened counted."""
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[short(name)] = counts.get(short(name), 0) + 1
+    said = [f"{name} ({count})" if count > 1 else name for name, count in counts.items()]
+    if len(said) > _NAMES:
+        said[_NAMES:] = [f"and {sum([*counts.values()][_NAMES:])} more"]
+    yield from wrap(", ".join(said), head)
 
 
 def _stem(name: str) -> tuple[str, int]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from patcher.gates import Gate, Severity
 from patcher.plan import Plan
+from patcher.report.headline import headline, openable_modules, place
 from patcher.report.plan import PackageRow
-from patcher.report.text_scan import headline, next_command, openable_modules, place
+from patcher.report.text_scan import next_command
 from patcher.scan.combine import Since
 from patcher.scan.model import SHUTTING_RULES, ModuleReport, Report
 

@@ -16,9 +16,9 @@ from typing import Any
 from urllib.parse import quote
 
 from patcher.gates import Gate, Severity
+from patcher.report.headline import headline
 from patcher.report.html.excerpts import Excerpts, Read
 from patcher.report.sarif_fixes import fix_of
-from patcher.report.text_scan import headline
 from patcher.scan.combine import Since
 from patcher.scan.model import Report
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 
 from patcher.gates import Gate, Layer
-from patcher.report.text_scan import names, place, reason
+from patcher.report.counted import by_cause, in_line
+from patcher.report.headline import headline, names, place, reason, shutting
 from patcher.report.wrapping import wrap
 from patcher.scan.model import ModuleReport, Report
 
@@ -19,6 +21,47 @@ def render_why(report: Report) -> str:
         lines += _module(report, module)
     lines += [f"Next: {next_command(report)}"]
     return "\n".join(lines) + "\n"
+
+
+def render_summary(report: Report) -> str:
+    """One line for each module that can be opened, and the others counted."""
+    by_id = {gate.id: gate for gate in report.findings}
+    opened = {module.name: sorted({gate.opened_by for name in module.gates
+                                   if (gate := by_id.get(name)) and gate.opened_by})
+              for module in report.modules}
+    lines = [*wrap(headline(report)), ""]
+    for module in report.modules:
+        if opened[module.name]:
+            lines += _line(module, opened[module.name])
+    closed = [m for m in report.modules if m.closed and not opened[m.name]]
+    if closed:
+        built = {row.module for row in report.configurations} - {m.name for m in closed}
+        lines += ["closed, and no shipped group opens them:",
+                  *by_cause([(m.name, shutting(by_id, m).cause) for m in closed], built,
+                            sorted({t.capability.number for t in report.targets}))]
+    rest = [m.name for m in report.modules if not m.closed and not opened[m.name]]
+    if rest:
+        lines += ["open, with gates in their code:", *in_line(rest)]
+    lines += ["(--all shows each of them, layer by layer)", ""] if report.modules else []
+    return "\n".join([*lines, f"Next: {_first(report, opened)}"]) + "\n"
+
+
+def _line(module: ModuleReport, groups: Sequence[str]) -> Iterator[str]:
+    """A module that can be opened: its state, its closed layers, and by what."""
+    layers = ", ".join(f"{state.closed} {state.layer.value}" for state in module.layers
+                       if state.closed)
+    state = "closed" if module.closed else "open"
+    yield from wrap(f"{state}; gates that close it: {layers or 'none that counts'}; "
+                    f"opened by {', '.join(groups)}", f"{module.name}: ")
+
+
+def _first(report: Report, opened: Mapping[str, Sequence[str]]) -> str:
+    """The question after a summary: the first module that can be opened, or that is closed."""
+    package = report.packages[0].name
+    names = [module.name for module in report.modules if opened[module.name]]
+    names += [module.name for module in report.modules if module.closed]
+    return f"sm-patch why {shlex.quote(f'{package}:{names[0]}')}" if names else (
+        f"sm-patch scan {package} --all")
 
 
 def next_command(report: Report) -> str:

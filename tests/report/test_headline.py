@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from patcher.gates import Gate, Layer
-from patcher.report.text_scan import headline, next_command
+from patcher.report.headline import headline
+from patcher.report.text_scan import next_command
 from patcher.scan.model import LayerState, ModuleReport
 from tests.report.made import gate, report
 

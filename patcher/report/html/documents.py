@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from patcher.plan import Plan, Subjects
+from patcher.report.headline import headline
 from patcher.report.html.excerpts import Read
 from patcher.report.html.page import render_page
 from patcher.report.html.patch_part import patch_part
 from patcher.report.html.scan_part import scan_part
 from patcher.report.plan import PackageRow
-from patcher.report.text_scan import headline
 from patcher.report.verify import to_text
 from patcher.scan.model import Report
 

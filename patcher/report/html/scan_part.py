@@ -9,10 +9,10 @@ from typing import Any
 
 from patcher.arch import known_targets
 from patcher.gates import Evidence, Gate
+from patcher.report.headline import headline
 from patcher.report.html.excerpts import Excerpts, Read
 from patcher.report.html.interning import Interned
 from patcher.report.libraries import library_lines
-from patcher.report.text_scan import headline
 from patcher.scan.features import counts, shuts
 from patcher.scan.model import ModuleReport, Report
 
