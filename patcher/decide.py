@@ -10,6 +10,10 @@ Pure. The rules, in order:
    label or the fix is not what it says.
 4. A gate that excludes in a version outside ``versions`` is unsupported.
    Pre-releases and unknown versions carry no label: their gates decide alone.
+
+Of a group's variants the one that is written for the version is taken where all of its gates are
+there, open or not; where they are not, another one that can be applied. Nothing is called "not
+needed" for want of a gate while the gates of another variant exclude.
 """
 
 from __future__ import annotations
@@ -24,11 +28,25 @@ from patcher.patchset.schema import Group, Patch, Text
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A group's outcome, and one outcome and reason per patch in their order."""
+    """A group's outcome, and one outcome and reason per patch in their order.
+
+    ``seen`` is True when the gates of all its patches are there, open or not.
+    """
 
     outcome: Outcome
     reason: str
     patches: tuple[tuple[Outcome, str], ...]
+    seen: bool = False
+
+    def rank(self, label: Label) -> int:
+        """How well these patches fit, the best first; ``label`` is what their variant says."""
+        if self.seen and not self.outcome.refused and label in (Label.INSIDE, Label.NONE):
+            return 0
+        if not self.outcome.refused and self.outcome is not Outcome.NOT_NEEDED:
+            return 1
+        if self.seen and self.outcome.refused:
+            return 2
+        return 3 if self.outcome is Outcome.NOT_NEEDED else 4
 
 
 def decide(group: Group, patches: Sequence[Patch], findings: Sequence[Finding],
@@ -36,12 +54,14 @@ def decide(group: Group, patches: Sequence[Patch], findings: Sequence[Finding],
     """Outcomes by the rules above, before journal, law and other groups are asked."""
     label = label_of(version, group.versions, group.fixed_in)
     settled = [_settle_absence(finding, label) for finding in findings]
+    seen = [f.evidence is Evidence.GATES and not f.outcome.refused
+            for p, f in zip(patches, findings, strict=True) if not isinstance(p.operation, Text)]
     gates = [f for p, f in zip(patches, settled, strict=True) if not isinstance(p.operation, Text)]
     if gates and all(f.outcome is Outcome.NOT_NEEDED for f in gates):
         settled = [_follow(p, f) for p, f in zip(patches, settled, strict=True)]
     labelled = [_apply_label(f, group, label, version) for f in settled]
     outcome, reason = group_outcome(patches, labelled)
-    return Decision(outcome, reason, tuple(labelled))
+    return Decision(outcome, reason, tuple(labelled), bool(seen) and all(seen))
 
 
 def _settle_absence(finding: Finding, label: Label) -> Finding:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from patcher.arch import EMPTY, ArchSet
 from patcher.changes import Change
-from patcher.decide import decide, group_outcome
+from patcher.decide import Decision, decide, group_outcome
 from patcher.edits import Edit
 from patcher.errors import Exit, InputError, PackageNotFound, SchemaError, UsageError
 from patcher.journal import FileEntry, Owner
@@ -23,7 +23,7 @@ from patcher.operations.registry import find
 from patcher.package.model import Package
 from patcher.patchset.label import Label, label_of
 from patcher.patchset.load import load_patchset
-from patcher.patchset.schema import Affects, Group, Patch, Patchset, Place, Variant
+from patcher.patchset.schema import Affects, Group, Patch, Patchset, Place
 from patcher.tree import Tree
 
 if TYPE_CHECKING:
@@ -246,12 +246,7 @@ def _group(request: Request, group: Group, subjects: Subjects,
     if misplaced:
         named = group.id in request.groups
         return GroupPlan(group, Outcome.UNSUPPORTED, misplaced, (), chosen and named)
-    lists = [v.patches for v in _by_label(group, subject.package.version)] or [group.patches]
-    candidates = [_with_patches(patchset, group, patches, subjects, subject.package.version)
-                  for patches in lists]
-    best = min(candidates, key=lambda plan: (plan.outcome.refused,
-                                             plan.outcome is Outcome.NOT_NEEDED))
-    best = replace(best, selected=chosen)
+    best = replace(_best(patchset, group, subjects, subject.package.version), selected=chosen)
     wrong = _wrong_target(group, subject)
     if wrong and best.outcome is Outcome.APPLICABLE:
         return best.refuse(Outcome.UNSUPPORTED, wrong)
@@ -275,14 +270,19 @@ def _composed(request: Request, group: Group, subjects: Subjects,
     return GroupPlan(group, Outcome.NOT_NEEDED, plans[0].reason, patches, chosen)
 
 
-def _by_label(group: Group, version: str | None) -> list[Variant]:
-    """The variants, those written for this version first; gates choose among them."""
-    return sorted(group.variants, key=lambda variant:
-                  label_of(version, variant.versions, None) is not Label.INSIDE)
+def _best(patchset: Patchset, group: Group, subjects: Subjects, version: str | None) -> GroupPlan:
+    """The group's plan; of variants the one that fits best, those for this version first."""
+    lists = [(label_of(version, each.versions, None), each.patches) for each in group.variants]
+    lists.sort(key=lambda each: each[0] is not Label.INSIDE)
+    found = []
+    for label, patches in lists or [(Label.INSIDE, group.patches)]:
+        plan, decision = _with_patches(patchset, group, patches, subjects, version)
+        found.append((decision.rank(label), plan))
+    return min(found, key=lambda each: each[0])[1]
 
 
 def _with_patches(patchset: Patchset, group: Group, patches: Sequence[Patch], subjects: Subjects,
-                  version: str | None) -> GroupPlan:
+                  version: str | None) -> tuple[GroupPlan, Decision]:
     """Findings, decisions, and what the journal already has, for one list of patches."""
     names = [patchset.package_of(group, patch) for patch in patches]
     findings = [find(patch.operation, subjects(name).base)
@@ -295,7 +295,7 @@ def _with_patches(patchset: Patchset, group: Group, patches: Sequence[Patch], su
     plans = [_ask_journal(plan, owner, subjects(plan.package).state)
              for plan, owner in zip(plans, owners, strict=True)]
     outcome, reason = group_outcome(patches, [(plan.outcome, plan.reason) for plan in plans])
-    return GroupPlan(group, outcome, reason, tuple(plans))
+    return GroupPlan(group, outcome, reason, tuple(plans)), decision
 
 
 def _patch(patch: Patch, package: str, finding: Finding, outcome: Outcome,

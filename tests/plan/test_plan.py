@@ -161,6 +161,54 @@ def test_gates_choose_the_variant(tmp_path: Path, version: str) -> None:
     assert edits[0].new == b"1"  # < 1200 becomes < 1210
 
 
+MOVED = """\
+sm-patch: 1
+name: mini-sm120
+package: mini
+groups:
+  - id: main
+    versions: "<2"
+    fixed-in: "2"
+    variants:
+      - versions: ">=1"
+        patches:
+          - id: gate
+            python-gate: {file: mini/jit.py, within: moved, gate: majors, open: ["12.0", "12.1"]}
+      - versions: "<1"
+        patches:
+          - id: gate
+            python-gate: {file: mini/jit.py, within: gen, gate: supported_major_versions,
+                          open: ["12.0", "12.1"]}
+"""
+OLD = "def gen():\n    return build(supported_major_versions=[9, 10])\n"
+NEW = "def moved():\n    return build(majors=[9, 10])\n"
+NEW_OPEN = "def moved():\n    return build(majors=[9, 10, 12])\n"
+
+
+@pytest.mark.parametrize(("version", "jit", "outcome"), [
+    # the variant for this version is there and open: what an older one would do is not asked
+    ("1.5", NEW_OPEN + OLD, Outcome.NOT_NEEDED),
+    ("1.5", NEW + OLD, Outcome.APPLICABLE),
+    ("2.5", NEW_OPEN + OLD, Outcome.NOT_NEEDED),
+    # it is not there: gates choose the other one
+    ("1.5", OLD, Outcome.APPLICABLE),
+    # it is not there and the version promises the fix, which the older gates deny
+    ("2.5", OLD, Outcome.CONFLICT),
+    ("2.5", NEW, Outcome.CONFLICT),
+    # it is not there, and nothing else excludes
+    ("2.5", "", Outcome.NOT_NEEDED),
+    ("2.5", "def gen():\n    return build(supported_major_versions=[9, 10, 12])\n",
+     Outcome.NOT_NEEDED),
+    # a version that says nothing: the first whose gates are there
+    ("0.0.0+unknown", NEW_OPEN + OLD, Outcome.NOT_NEEDED),
+    ("0.0.0+unknown", OLD, Outcome.APPLICABLE),
+])
+def test_the_variant_of_the_version_is_asked_first_and_a_wrong_label_is_never_safe(
+        tmp_path: Path, version: str, jit: str, outcome: Outcome) -> None:
+    site = Site.make(tmp_path / "site", version, jit=jit)
+    assert site.group(site.patchset(MOVED)).outcome is outcome
+
+
 SEVERAL = """\
 sm-patch: 1
 name: mini-sm120
