@@ -22,6 +22,7 @@ from typing import Any
 from packaging.version import Version
 
 from patcher.cli import main as sm_patch
+from patcher.patchset.load import load_patchset
 
 CORPUS = Path(__file__).resolve().parent
 MATRIX = CORPUS.parent / "patchsets" / "matrix.json"
@@ -43,9 +44,10 @@ def checked(asked: Sequence[str], folder: Path) -> list[Row]:
 
 def asked_of(pairs: Sequence[dict[str, str]], name: str) -> Iterator[tuple[list[str], str]]:
     """The arguments of check for one patchset, and the form of archive they are about."""
-    if name == "allreduce-fusion-sm120":
+    packages = set(load_patchset(name).packages)
+    if len(packages) > 1:
         together = ["/".join(f"{each}=={version}" for each, version in pair.items())
-                    for pair in pairs if "sglang" in pair]
+                    for pair in pairs if packages == set(pair)]
         yield [name, *(part for each in together for part in ("--versions", each))], "wheels"
         return
     yield [name], "wheels"
@@ -92,8 +94,9 @@ def _says(cell: Row, every: Sequence[Row]) -> str:
 
 
 def _version(cell: Row) -> Version:
-    return Version(next(reversed(cell["releases"].values())) if len(cell["releases"]) == 1
-                   else cell["releases"].get("sglang", "0"))
+    """The release, of a pair the one that calls the other."""
+    return Version(next(v for n, v in cell["releases"].items()
+                        if n != "flashinfer-python" or len(cell["releases"]) == 1))
 
 
 def page(document: dict[str, Any]) -> Iterator[str]:

@@ -79,7 +79,7 @@ class Installed:
         if not any(shadowing(self.aot_folders, ["*"])):
             return frozenset()
         units = self.profile.translation_units(package, self.toolkit())
-        reached = affected(package.tree, package.import_name, units, headers)
+        reached = affected(package.tree, package.top, units, headers)
         return frozenset(name for unit in reached for name in unit.modules)
 
 

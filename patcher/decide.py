@@ -40,10 +40,12 @@ class Decision:
 
     def rank(self, label: Label) -> int:
         """How well these patches fit, the best first; ``label`` is what their variant says."""
-        if self.seen and not self.outcome.refused and label in (Label.INSIDE, Label.NONE):
-            return 0
-        if not self.outcome.refused and self.outcome is not Outcome.NOT_NEEDED:
-            return 1
+        fits = label in (Label.INSIDE, Label.NONE)
+        if not self.outcome.refused and (self.seen or self.outcome is not Outcome.NOT_NEEDED):
+            if fits:
+                return 0
+            if self.outcome is not Outcome.NOT_NEEDED:
+                return 1
         if self.seen and self.outcome.refused:
             return 2
         return 3 if self.outcome is Outcome.NOT_NEEDED else 4

@@ -127,8 +127,7 @@ class _Walks:
         new = {path: apply_edits(old[path], files[path].edits) for path in sources}
         after = ChangedTree(before, [Modify(path, old[path], new[path]) for path in sources
                                      if new[path] != old[path]])
-        folder = "" if package.source_tree else package.import_name  # csrc stands beside it
-        units = affected(before, folder,
+        units = affected(before, package.top,
                          self.subject.profile.translation_units(package, toolkit), sources)
         macros = ToolkitMacros(toolkit.version, toolkit.platform, toolkit.host.macros or None)
         walker = Walker(before, toolkit=macros, store=Store.default())

@@ -55,7 +55,7 @@ def touched_modules(installed: Installed, touched: Touched) -> Touched:
     sources = [path for path in touched.paths if is_source(path)]
     package = installed.package
     units = installed.profile.translation_units(package, installed.toolkit()) if sources else []
-    reached = affected(package.tree, package.import_name, units, sources) if sources else []
+    reached = affected(package.tree, package.top, units, sources) if sources else []
     names = frozenset(name for unit in reached for name in unit.modules)
     return replace(touched, compiled=touched.compiled | names)
 

@@ -85,6 +85,11 @@ class Package:
     warnings: tuple[str, ...] = ()
     dist_info: str | None = None  # the metadata folder below root
 
+    @property
+    def top(self) -> str:
+        """The folder of all its files; of a source tree the root, where csrc stands beside it."""
+        return "" if self.source_tree else self.import_name
+
     def locate(self, path: str) -> Path:
         """Where a package path stands on disk; raises InputError for an archive."""
         if self.read_only:

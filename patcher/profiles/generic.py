@@ -87,8 +87,7 @@ class Generic:
         said = (self._known.wheel,) if self._known and not package.source_tree else ()
         if package.read_only and not package.source_tree:
             said = (*said, "an archive: libraries in it are not looked into")
-        top = "" if package.source_tree else package.import_name
-        if next(walk(package.tree, top, (".cu",)), None) is None:
+        if next(walk(package.tree, package.top, (".cu",)), None) is None:
             return said
         guessed = ("how its CUDA files are built is not read: each stands for itself, with every "
                    "include folder of the package")
@@ -99,7 +98,7 @@ def guessed_units(package: Package, toolkit: Toolkit, skip: Collection[str] = ()
                   top: str | None = None) -> list[TranslationUnit]:
     """Every ``.cu`` but those in ``skip``, each with the include folders of the package."""
     if top is None:
-        top = "" if package.source_tree else package.import_name
+        top = package.top
     paths = [path for path in walk(package.tree, top, (".cu",)) if path not in skip]
     if not paths:
         return []

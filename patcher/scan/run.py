@@ -384,7 +384,7 @@ class _Scan:
 
     def _notes(self, facts: Facts) -> Iterable[str]:
         yield from (f"{self.package.name}: {said}" for said in self.profile.about(self.package))
-        paths = list(_headers(self.tree, self.package.import_name))
+        paths = list(_headers(self.tree, self.package.top))
         for path in facts.observer.unreached(paths):
             yield f"{path} is reached by no unit"
 

@@ -33,6 +33,7 @@ class Part:
     words: str = ""
     defaults: str = ""
     off: str = ""
+    together: str = ""  # a shipped patchset that opens it here and in the callee at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,6 @@ class FeatureRule:
     symptom: str
     needs: str
     single: bool  # there is no other way than through all of its gates
-    together: str  # a shipped patchset that opens it in several packages at once
     parts: Mapping[str, Part]
 
 
@@ -55,7 +55,6 @@ def feature_rules() -> tuple[FeatureRule, ...]:
     rows: list[dict[str, Any]] = json.loads(_DATA.read_text("utf-8"))["features"]
     return tuple(FeatureRule(row["id"], row["title"], row["calls"], row.get("symptom", ""),
                              row.get("needs", ""), row.get("single", False),
-                             row.get("together", ""),
                              {name: Part(**part) for name, part in row["packages"].items()})
                  for row in rows)
 
@@ -228,8 +227,10 @@ def _ways(rule: FeatureRule, answer: str, sites: Sequence[FeatureSite]) -> Itera
         if site.opened_by:
             patchset, _, group = site.opened_by.partition("/")
             yield f"open {site.package}: sm-patch apply {patchset} --group {group}"
-    if rule.together and len({s.package for s in sites if s.opened_by}) > 1:
-        yield f"or all of it in one transaction: sm-patch apply {rule.together}"
+    opened = sorted({site.package for site in sites if site.opened_by})
+    for package in opened:
+        if len(opened) > 1 and rule.parts[package].together:
+            yield f"or all of it in one transaction: sm-patch apply {rule.parts[package].together}"
     if answer != "wider":
         return
     for site in sites:

@@ -161,5 +161,5 @@ class _Work:
         assert self.subject.profile is not None
         assert self.subject.toolkit is not None
         tree = self.subject.profile.tree(package, self.subject.toolkit)
-        build_shadow(tree, (package.import_name, "@generated"), root)
+        build_shadow(tree, (package.top, "@generated"), root)
         return Workshop(root, nvcc)

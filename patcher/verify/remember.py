@@ -18,6 +18,7 @@ from typing import Any
 from patcher.errors import InputError, UnsafePath
 from patcher.package.model import Package
 from patcher.tree import read_plain, walk
+from patcher.verify.shadow import HISTORY
 from patcher.verify.store import Store
 
 # what changes the work of nvcc and of its host compiler from outside
@@ -30,8 +31,8 @@ _OWN = Path(__file__).parents[1]
 def package_digest(package: Package) -> str:
     """SHA-256 over the package's name, version, and all of its files."""
     digest = hashlib.sha256(f"{package.name} {package.version}".encode())
-    for path in walk(package.tree, package.import_name):
-        if path.endswith(_MEANINGLESS):
+    for path in walk(package.tree, package.top):
+        if path.endswith(_MEANINGLESS) or path.startswith(HISTORY):
             continue
         try:
             data = package.tree.read(path)

@@ -13,6 +13,7 @@ from pathlib import Path
 from patcher.tree import ChangedTree, FolderTree, Tree, walk
 from patcher.verify.execute import no_room
 
+HISTORY = ".git/"  # of a source tree; nothing is compiled from it
 _NOT_SOURCE = (".py", ".pyc", ".pyi", ".so", ".cubin", ".json", ".md", ".txt")
 
 
@@ -30,7 +31,7 @@ def _build(tree: Tree, folders: Iterable[str], destination: Path) -> None:
     made: set[Path] = set()
     for folder in folders:
         for path in walk(tree, folder):
-            if path.endswith(_NOT_SOURCE):
+            if path.endswith(_NOT_SOURCE) or path.startswith(HISTORY):
                 continue
             place = destination / path
             if place.parent not in made:

@@ -47,7 +47,7 @@ def pairs(subject: Subject, before: Package, after: Package, plan: Plan) -> list
     old_units = subject.profile.translation_units(before, subject.toolkit)
     new_units = subject.profile.translation_units(after, subject.toolkit)
     changed = _changed_paths(before.tree, after.tree, plan, subject.package.name)
-    touched = affected(after.tree, after.import_name, new_units,
+    touched = affected(after.tree, after.top, new_units,
                        [p for p in changed if is_source(p)])
     opened = _opened_modules(subject, after, plan)
     wanted = {unit.path for unit in touched}

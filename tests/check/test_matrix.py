@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,10 +51,26 @@ def test_what_does_not_apply_says_why() -> None:
 
 
 def test_the_pairs_that_are_installed_together_are_there() -> None:
-    found = {_releases(cell) for cell in CELLS if cell["patchset"] == "allreduce-fusion-sm120"}
-    wanted = {tuple(sorted(pair.items())) for pair in RELEASES["installed_together"]
-              if "sglang" in pair}
-    assert wanted <= found
+    for caller, name in (("sglang", "allreduce-fusion-sm120"),
+                         ("vllm", "allreduce-fusion-vllm-sm120")):
+        found = {_releases(cell) for cell in CELLS if cell["patchset"] == name}
+        wanted = {tuple(sorted(pair.items())) for pair in RELEASES["installed_together"]
+                  if caller in pair}
+        assert wanted == found
+
+
+@pytest.mark.slow
+@pytest.mark.wheels
+@pytest.mark.parametrize("pair", RELEASES["installed_together"], ids=str)
+def test_a_pair_is_what_the_callers_own_metadata_pins(
+        sliced: Callable[..., Path], pair: dict[str, str]) -> None:
+    flashinfer = pair["flashinfer-python"]
+    ((caller, version),) = (each for each in pair.items() if each[0] != "flashinfer-python")
+    with zipfile.ZipFile(sliced(caller, version)) as wheel:
+        (metadata,) = (n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))
+        text = wheel.read(metadata).decode()
+    pinned = re.findall(r"^Requires-Dist: flashinfer[-_]python(?:\[\w+\])?==([\w.]+)", text, re.M)
+    assert pinned == [flashinfer]
 
 
 SAMPLE = [

@@ -74,8 +74,13 @@ def test_every_other_answer(states: tuple[tuple[str, str, str], ...], answer: st
 def test_a_feature_is_opened_in_all_packages_at_once_where_a_patchset_does() -> None:
     verdict = _verdict(_site("flashinfer-python", "kernel", "closed", opened="a/b"),
                        _site("sglang", "gate", "closed", opened="c/d"))
-    assert "or all of it in one transaction: sm-patch apply allreduce-fusion-sm120" in verdict.ways
-    assert {rule.together for rule in feature_rules()} - {""} <= set(shipped())
+    way = "or all of it in one transaction: sm-patch apply allreduce-fusion-"
+    assert [each for each in verdict.ways if each.startswith(way)] == [f"{way}sm120"]
+    verdict = _verdict(_site("flashinfer-python", "kernel", "closed", opened="a/b"),
+                       _site("vllm", "gate", "closed", opened="c/d"))
+    assert [each for each in verdict.ways if each.startswith(way)] == [f"{way}vllm-sm120"]
+    named = {part.together for rule in feature_rules() for part in rule.parts.values()}
+    assert named - {""} <= set(shipped())
 
 
 def test_the_table_holds_what_it_should() -> None:
