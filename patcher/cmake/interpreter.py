@@ -14,7 +14,7 @@ from patcher.cmake.text import HOLE, MAX_VALUE, is_unknown, split_list
 from patcher.errors import InputError, UnsafePath
 from patcher.tree import Tree, exists, walk
 
-SOURCE, BINARY = "/@source", "/@build"  # the project's folders, as its files see them
+SOURCE, BINARY = "/@source", "/@build"  # the tree and the build folder, as its files see them
 _MAX_STEPS = 200_000  # vllm 0.33.0 takes 5,000
 _MAX_WRITTEN = 64 << 20  # characters of all values together
 _MAX_CALLS = 100
@@ -102,19 +102,18 @@ class Interpreter:
         return "/" + "/".join(parts)
 
     def inside(self, path: str) -> str | None:
-        """The tree's path, None for what is outside of the project."""
+        """The tree's path, None for what is outside of the tree or not known."""
         path = self.absolute(path)
-        if path != SOURCE and not path.startswith(SOURCE + "/"):
+        if HOLE in path or (path != SOURCE and not path.startswith(SOURCE + "/")):
             return None
-        return f"{self.folder}{path[len(SOURCE):]}".lstrip("/")
+        return path[len(SOURCE) + 1:]
 
     def files_below(self, path: str) -> list[str]:
         """The files below a folder of the project, as its files see them."""
         inside = self.inside(path)
         if inside is None:
             return []
-        top = f"{self.folder}/" if self.folder else ""
-        return [f"{SOURCE}/{found[len(top):]}" for found in walk(self.tree, inside)]
+        return [f"{SOURCE}/{found}" for found in walk(self.tree, inside)]
 
     # -- variables
 

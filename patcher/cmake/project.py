@@ -17,17 +17,18 @@ _LANGUAGE = re.compile(r"\$<\$<COMPILE_LANGUAGE:([\w,]+)>:((?:[^<>]|<[^<>]*>)*)>
 def configure(tree: Tree, folder: str, settings: Settings) -> Project:
     """What ``folder/CMakeLists.txt`` would build; raises InputError when it is no CMake.
 
-    Nothing is run, fetched or written, and nothing outside the folder is read.
+    Nothing is run, fetched or written, and nothing outside the tree is read.
     """
     machine = Interpreter(tree, folder.strip("/"), settings, COMMANDS)
+    source = f"{SOURCE}/{machine.folder}".rstrip("/")
     machine.cache.update(settings.variables)
     for name in ("CMAKE_SOURCE_DIR", "CMAKE_CURRENT_SOURCE_DIR"):
-        machine.cache[name] = SOURCE
+        machine.cache[name] = source
     for name in ("CMAKE_BINARY_DIR", "CMAKE_CURRENT_BINARY_DIR"):
         machine.cache[name] = BINARY
     fatal = ""
     try:
-        machine.include(f"{SOURCE}/CMakeLists.txt")
+        machine.include(f"{source}/CMakeLists.txt")
     except Stop as stop:
         fatal = f"{machine.place.path}:{machine.place.line} {stop}"
     return Project(
@@ -59,6 +60,6 @@ def for_language(values: Iterable[str], language: str = "CUDA") -> list[str]:
 def gencodes(options: Iterable[str]) -> Iterator[str]:
     """The code that ``-gencode arch=...,code=X`` asks for: ``sm_120a`` or ``compute_90``."""
     for option in options:
-        match = re.search(r"\bcode=\[?([\w,]+)", option)
+        match = re.search(r"(?<![\w-])code=\[?([\w,]+)", option)
         if match:
             yield from match[1].split(",")

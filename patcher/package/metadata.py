@@ -138,8 +138,9 @@ def source_metadata(tree: Tree) -> tuple[str | None, str | None]:
     for file in ("pyproject.toml", "setup.cfg", "setup.py"):
         text = _read(tree, file)
         section = _project_section(text) if file == "pyproject.toml" else text
-        name = name or _quoted("name", section)
-        version = version or _quoted("version", section)
+        bare = file == "setup.cfg"  # in the others a word without quotes is a variable
+        name = name or _quoted("name", section, bare)
+        version = version or _quoted("version", section, bare)
     if version is None and (text := _read(tree, "version.txt").strip()):
         version = text.split()[0]
     return (normalise(name) if name else None), version
@@ -162,6 +163,7 @@ def _project_section(text: str) -> str:
     return match[1] if match else ""
 
 
-def _quoted(key: str, text: str) -> str | None:
-    match = re.search(rf"""^\s*{key}\s*=\s*["']?([\w.+!-]+)["']?\s*,?\s*$""", text, re.MULTILINE)
+def _quoted(key: str, text: str, bare: bool) -> str | None:
+    quote = "[\"']?" if bare else "[\"']"
+    match = re.search(rf"^\s*{key}\s*=\s*{quote}([\w.+!-]+){quote}\s*,?\s*$", text, re.MULTILINE)
     return match[1] if match else None

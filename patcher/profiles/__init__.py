@@ -43,6 +43,10 @@ def _by_build(row: Known | None) -> Profile:
         from patcher.profiles.sglang import SGLang
 
         return SGLang(row)
+    if row is not None and row.build == "deep-gemm-jit":
+        from patcher.profiles.deepgemm import DeepGEMM
+
+        return DeepGEMM(row)
     from patcher.profiles.generic import Generic
 
     return Generic(row)

@@ -31,10 +31,15 @@ class Flags:
         """The targets that ``-gencode`` and ``-arch`` name, as nvcc spells them."""
         found: list[str] = []
         for flag in self.other:
-            if flag.startswith(("-gencode", "--generate-code", "-arch", "--gpu-architecture")):
+            if names_target(flag):
                 match = _GENCODE.search(flag)
                 found += (match[1] or match[2]).split(",") if match else []
         return tuple(dict.fromkeys(found))
+
+
+def names_target(flag: str) -> bool:
+    """True for a flag that says for which architecture is compiled."""
+    return flag.startswith(("-gencode", "--generate-code", "-arch", "--gpu-architecture"))
 
 
 def read_flags(arguments: Iterable[str]) -> Flags:

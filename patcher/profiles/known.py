@@ -18,7 +18,8 @@ _DATA = Path(__file__).parent.parent / "data" / "packages.json"
 class Known:
     """One package. ``build`` names the way; ``wheel`` says what follows for an installed one.
 
-    ``folder`` is where a repository that holds more has its build files.
+    ``folder`` is where a repository that holds more has its build files; ``devices`` the CMake
+    variable that lists the devices to build for, where flags do not.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Known:
     caches: tuple[str, ...]
     wheel: str
     folder: str = ""
+    devices: str = ""
 
 
 @cache
@@ -39,7 +41,8 @@ def data() -> Mapping[str, Any]:
 @cache
 def _by_name() -> dict[str, Known]:
     rows = [Known(row["name"], tuple(row["names"]), row["build"], tuple(row["caches"]),
-                  row["wheel"], row.get("folder", "")) for row in data()["packages"]]
+                  row["wheel"], row.get("folder", ""), row.get("devices", ""))
+            for row in data()["packages"]]
     return {name: row for row in rows for name in row.names}
 
 

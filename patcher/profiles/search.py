@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from patcher.cuda.model import Configuration
 from patcher.cuda.predefined import flag_macros
-from patcher.profiles.flags import Flags
+from patcher.profiles.flags import Flags, names_target
 from patcher.profiles.partial import HOLE
 from patcher.toolchain.model import Toolkit
 
@@ -35,7 +35,7 @@ class SearchPath:
             id=name, include=tuple(include), system=tuple(system),
             defines=tuple(sorted({**closed, **dict(flag_macros(flags.other))}.items())),
             forced=("cuda_runtime.h", *flags.forced), std=flags.std.replace("gnu++", "c++"),
-            guessed=guessed, flags=tuple(f for f in flags.other if "gencode" not in f),
+            guessed=guessed, flags=tuple(f for f in flags.other if not names_target(f)),
             open_macros=frozenset(n for n in flags.define if n not in closed and HOLE not in n),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from patcher.gates import Cause, Gate, Severity
 from patcher.scan.model import SHUTTING_RULES, ModuleReport, Report
@@ -50,11 +50,20 @@ def _modules_headline(report: Report) -> str:
     groups = dict.fromkeys(g.opened_by for g in report.findings if g.opened_by)
     if groups and not openable:
         text += f"; gates of no module can be opened: {', '.join(map(str, groups))}"
+    elif not openable and (others := _critical_besides(report, closed)):
+        text += f"; {others} critical gates in what is built for it"
     elif not openable:
         text += "; nothing to patch here"
         reasons = _reasons(report)
         text += f": what stays closed is {reasons}" if reasons else ""
     return text
+
+
+def _critical_besides(report: Report, closed: Sequence[ModuleReport]) -> int:
+    """How many gates exclude the target gravely in modules that are not closed, or in none."""
+    inside = {gate for module in closed for gate in module.gates}
+    return sum(gate.count for gate in report.findings
+               if gate.severity is Severity.CRITICAL and gate.id not in inside)
 
 
 def openable_modules(report: Report) -> list[str]:

@@ -172,3 +172,39 @@ def test_a_macro_that_nothing_sets_is_said(tmp_path: Path) -> None:
     (said,) = (s for s in profile.about(package) if s.startswith("tested in its sources"))
     assert "ENABLE_NEVER_SET (csrc/entry.cu:7)" in said
     assert "ENABLE_MLA" not in said
+
+
+def test_a_project_below_the_repository_with_a_list_of_devices_of_its_own(tmp_path: Path) -> None:
+    """As Transformer Engine has it: the build file two folders down reads a header beside it, and
+    sources with features of one architecture are built for 120f, with CUDA 12.8 for 120a, which
+    does not run on 12.1."""
+    home = tmp_path / "engine" / "common"
+    home.mkdir(parents=True)
+    (home / "CMakeLists.txt").write_text(
+        "project(engine LANGUAGES CUDA CXX)\n"
+        'file(READ "${UNKNOWN_INCLUDE_DIR}/version.h" text)\n'
+        "include_directories(${PROJECT_SOURCE_DIR}/..)\n"
+        "set(codes)\nforeach(arch IN LISTS CMAKE_CUDA_ARCHITECTURES)\n"
+        '  if (arch MATCHES "^12[01]$" AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.9)\n'
+        "    list(APPEND codes --generate-code=arch=compute_120f,code=sm_120f)\n"
+        '  elseif (arch MATCHES "^12[01]$")\n'
+        "    list(APPEND codes --generate-code=arch=compute_120a,code=sm_120a)\n  endif()\n"
+        "endforeach()\n"
+        "set_property(SOURCE cast/cast.cu APPEND PROPERTY COMPILE_OPTIONS ${codes})\n"
+        "add_library(engine SHARED cast/cast.cu)\n")
+    (home / "cast").mkdir()
+    (home / "cast" / "cast.cu").write_text('#include "common/common.h"\n')
+    (home / "common.h").touch()
+    (home.parent / "__init__.py").touch()
+    (tmp_path / "setup.py").write_text('setup(\n  name="engine",\n  version=__version__,\n)\n')
+    package = _package(tmp_path)
+    assert package.version is None
+    row = Known("engine", ("engine",), "cmake", (), "", "engine/common", "CMAKE_CUDA_ARCHITECTURES")
+    for version, served in (("12.8", [Capability(12, 0)]),
+                            ("13.0", [Capability(12, 0), Capability(12, 1)])):
+        profile = CMakeBuild(row)
+        (gate,) = profile.build_gates(package, cuda(version))
+        assert gate.worlds.open.capabilities == served
+        (unit,) = profile.translation_units(package, cuda(version))
+        assert unit.path == "engine/common/cast/cast.cu"
+        assert "engine" in unit.configuration.include

@@ -112,12 +112,17 @@ class CMakeBuild(Generic):
         key = (id(package.tree), f"{toolkit.version} {toolkit.platform}")
         if key not in self._readings:
             folder = self._folder(package)
-            self._readings[key] = None if folder is None else read(package.tree, folder, toolkit)
+            devices = self._known.devices if self._known else ""
+            self._readings[key] = None if folder is None else read(package.tree, folder, toolkit,
+                                                                   devices)
         return self._readings[key]
 
 
-def settings(numbers: Sequence[str], toolkit: Toolkit) -> Settings:
-    """What a machine with this toolkit says to a build for these devices."""
+def settings(numbers: Sequence[str], toolkit: Toolkit, devices: str = "") -> Settings:
+    """What a machine with this toolkit says to a build for these devices.
+
+    ``devices`` is the project's own variable for their list.
+    """
     facts = data()["cmake"]
     flags = " ".join(f"-gencode arch=compute_{n},code=sm_{n}" for n in numbers)
     version = toolkit.version
@@ -125,17 +130,19 @@ def settings(numbers: Sequence[str], toolkit: Toolkit) -> Settings:
                  "CMAKE_CUDA_COMPILER_VERSION": version, "CUDA_VERSION": version,
                  "CUDAToolkit_VERSION": version, "CMAKE_SYSTEM_PROCESSOR": toolkit.platform,
                  "CUDA_TOOLKIT_ROOT_DIR": str(toolkit.path or "")}
+    if devices:
+        variables |= {devices: ";".join(numbers)}
     answers = {name: [Answer(row["when"], row["argument"], row["value"]) for row in rows]
                for name, rows in facts["answers"].items()}
     return Settings(variables, answers=answers)
 
 
-def read(tree: Tree, folder: str, toolkit: Toolkit) -> Reading | None:
+def read(tree: Tree, folder: str, toolkit: Toolkit, devices: str = "") -> Reading | None:
     """The project at ``folder``; None when it cannot be read as CMake."""
     try:
-        fat = configure(tree, folder, settings(data()["cmake"]["distributed"], toolkit))
-        single = {capability: configure(tree, folder, settings([str(capability.number)], toolkit))
-                  for capability in asked_capabilities()}
+        fat, *each = (configure(tree, folder, settings(numbers, toolkit, devices)) for numbers in (
+            data()["cmake"]["distributed"], *([str(c.number)] for c in asked_capabilities())))
+        single = dict(zip(asked_capabilities(), each, strict=True))
     except InputError:
         return None
     sources: dict[tuple[str, str], Source] = {}
@@ -186,7 +193,7 @@ def _rule(path: str, project: Project, options: Iterable[str]) -> Rule | None:
     A source that is named under a condition on another list hangs on that one.
     """
     for option in project.source_options.get(path, ()):
-        if "gencode" not in option.text:
+        if next(gencodes([option.text]), None) is None:
             continue
         named = _SOURCES.search(option.place.text)
         around = [p for p in project.named.get(path, ()) if _is_list(p)]
