@@ -60,10 +60,10 @@ def _modules_headline(report: Report) -> str:
 
 
 def _critical_besides(report: Report, closed: Sequence[ModuleReport]) -> int:
-    """How many gates exclude the target gravely in modules that are not closed, or in none."""
+    """How many gates of compiled units exclude the target gravely where no module is closed."""
     inside = {gate for module in closed for gate in module.gates}
     return sum(gate.count for gate in report.findings
-               if gate.severity is Severity.CRITICAL and gate.id not in inside)
+               if gate.severity is Severity.CRITICAL and gate.units and gate.id not in inside)
 
 
 def openable_modules(report: Report) -> list[str]:

@@ -32,3 +32,11 @@ def test_the_next_command_follows_from_the_headline(
     made = report(gates, modules)
     assert said in headline(made)
     assert command in next_command(made)
+
+
+def test_critical_gates_in_what_is_built_are_never_nothing() -> None:
+    """A kernel's body is gone in a unit of a module that nothing closes."""
+    built = gate("d.cuh", 4, units=("one.cu",))
+    open_module = ModuleReport("one", (), (), (built.id,), closed=False)
+    assert headline(report([built], [open_module])) == \
+        "0 modules closed on sm_120a; 1 critical gates in what is built for it"
