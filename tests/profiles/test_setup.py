@@ -103,3 +103,47 @@ def test_flash_attn(source_tree: Callable[[str, str], Path]) -> None:
     assert module.targets == ("sm_100", "sm_120", "sm_80", "sm_90")
     (gate,) = profile.build_gates(package, cuda("13.0"))
     assert {Capability(12, 0), Capability(12, 1)} <= set(gate.worlds.open.capabilities)
+
+
+_GLOBBED = '''
+import glob
+import os
+import shlex
+from torch.utils.cpp_extension import CppExtension, CUDAExtension
+
+def get_extensions():
+    top = os.path.join("demo", "csrc")
+    cuda = glob.glob(os.path.join(top, "**", "*.cu"), recursive=True)
+    generated = glob.glob(os.path.join(top, "hip_*", "**", "*.cu"), recursive=True)
+    sources = list(set(cuda) - set(generated))
+    if not os.path.exists(os.path.join(os.path.dirname(__file__), "third_party")):
+        raise RuntimeError("no submodule")
+    extension = CppExtension
+    if torch.cuda.is_available():
+        extension = CUDAExtension
+    flags = ["-DDEMO", "-std=c++17"] + shlex.split(os.getenv("NVCC_FLAGS", "-DMORE -O2"))
+    if get_cuda_version(CUDA_HOME) >= 1300:
+        flags.append("-DNEW")
+    return [extension("demo._C", sorted(sources), extra_compile_args={"nvcc": flags})]
+
+if __name__ == "__main__":
+    setup(name="demo", ext_modules=get_extensions())
+'''
+
+
+@pytest.mark.parametrize(("version", "new"), [("12.8", False), ("13.0", True)])
+def test_sources_that_a_pattern_names(tmp_path: Path, version: str, new: bool) -> None:
+    """As xformers has it: ** stands for no folder, too; what is generated for HIP is left out."""
+    for path, text in (("setup.py", _GLOBBED), ("demo/__init__.py", ""), ("demo/csrc/a.cu", ""),
+                       ("demo/csrc/deep/er/b.cu", ""), ("demo/csrc/hip_fmha/c.cu", ""),
+                       ("demo/other/d.cu", ""), ("third_party/x.h", ""),
+                       ("pyproject.toml", '[project]\nname = "demo"\nversion = "1"\n')):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    package = find_package(str(tmp_path), Environment(None, (), None, "test"))
+    units = SetupBuild(PROFILE).translation_units(package, cuda(version))
+    exact = {u.path: dict(u.configuration.defines) for u in units if not u.configuration.guessed}
+    assert set(exact) == {"demo/csrc/a.cu", "demo/csrc/deep/er/b.cu"}
+    wanted = {"DEMO": "1", "MORE": "1"} | ({"NEW": "1"} if new else {})
+    assert exact["demo/csrc/a.cu"].items() >= wanted.items()
+    assert ("NEW" in exact["demo/csrc/a.cu"]) is new

@@ -27,7 +27,7 @@ from patcher.profiles.partial import HOLE, Interpreter, Unknown
 from patcher.profiles.partial.values import Call, Function, Value, show
 from patcher.profiles.search import SearchPath
 from patcher.toolchain.model import Toolkit
-from patcher.tree import Tree, exists
+from patcher.tree import Tree, exists, walk
 
 _FILE = "setup.py"
 _CALLS = ("CUDAExtension", "extension")  # the second is what a variable is often called
@@ -107,7 +107,7 @@ def _sources(tree: Tree, toolkit: Toolkit) -> list[Source]:
         flags.include += [f for f in _texts(call.keywords.get("include_dirs")) if "/" in f]
         codes = tuple(dict.fromkeys(gencodes(options)))
         rule = _rule(text, codes, call)
-        for path in _texts(call.keywords.get("sources")):
+        for path in _texts(call.argument(1, "sources")):
             if path.endswith(".cu") and exists(tree, path):
                 found.append(Source(path, name, rule, replace(flags), dict.fromkeys(
                     asked_capabilities(), codes), codes))
@@ -124,7 +124,8 @@ def _extensions(tree: Tree, text: bytes, toolkit: Toolkit) -> list[Call]:
     interpreter = Interpreter(tree, budget=_BUDGET, overrides={"os.environ": {}}, intercepts={
         **dict.fromkeys(_CALLS, record),
         "get_cuda_bare_metal_version": lambda call: ("", toolkit.release),
-        "parse": _version, "Version": _version})
+        "get_cuda_version": lambda call: toolkit.release[0] * 100 + toolkit.release[1],
+        "glob": lambda call: _globbed(tree, call), "parse": _version, "Version": _version})
     module = interpreter.module(_FILE.removesuffix(".py"))
     try:
         body = ast.parse(text).body if len(text) <= _MAX_BYTES else []
@@ -137,6 +138,18 @@ def _extensions(tree: Tree, text: bytes, toolkit: Toolkit) -> list[Call]:
     script.body = body
     interpreter.run(Function(module, script), _GIVEN)
     return calls
+
+
+def _globbed(tree: Tree, call: Call) -> Value:
+    """The files of the tree that a pattern names; ``**`` stands for any folders, or none."""
+    pattern = call.args[0] if call.args else None
+    ours = ast.unparse(call.node.func) in ("glob", "glob.glob")  # not a path's method
+    if not ours or not isinstance(pattern, str) or HOLE in pattern or pattern.startswith("/"):
+        return Unknown("glob")
+    escaped = re.escape(pattern).replace(r"\*\*/", "(?:.*/)?")
+    wanted = re.compile(escaped.replace(r"\*", "[^/]*").replace(r"\?", "[^/]"))
+    fixed = pattern.partition("*")[0].rpartition("/")[0]
+    return [path for path in walk(tree, fixed) if wanted.fullmatch(path)]
 
 
 def _version(call: Call) -> Value:

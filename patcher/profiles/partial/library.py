@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os.path
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 
@@ -43,6 +44,7 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
     "len": len, "int": int, "float": float, "bool": bool, "abs": abs, "min": min, "max": max,
     "sum": sum, "list": list, "tuple": tuple, "dict": dict, "set": set, "frozenset": frozenset,
     "sorted": sorted, "repr": repr, "round": round, "divmod": divmod, "ord": ord, "chr": chr,
+    "shlex.split": shlex.split,
     "next": lambda items, *default: next(iter(items), *default),
 }
 _LAZY: dict[str, Callable[..., Iterable[Value]]] = {
