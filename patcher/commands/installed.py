@@ -130,13 +130,13 @@ class Site:
         return epoch_variables(epoch_folder(epoch, environ), touched, environ)
 
     def lock_problems(self, lock: Path | None) -> list[str]:
-        """How the environment differs from a lock file, or from SM_PATCH_DIGEST."""
-        if lock is not None:
-            return differences(read_lock(lock), self._locked())
+        """How the environment differs from a lock file, and from SM_PATCH_DIGEST."""
+        found = list(differences(read_lock(lock), self._locked())) if lock else []
         expected = os.environ.get("SM_PATCH_DIGEST")
         if expected and expected != self.digest():
-            return [f"the digest here is {self.digest() or 'none'}, SM_PATCH_DIGEST {expected}"]
-        return []
+            found.append(f"the digest here is {self.digest() or 'none'}, "
+                         f"SM_PATCH_DIGEST {expected}")
+        return found
 
     def problems(self, variables: Mapping[str, str]) -> list[str]:
         """Groups that are not in place, or would not be in effect in a process started now."""

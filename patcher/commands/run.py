@@ -20,7 +20,7 @@ def command(settings: Settings, words: tuple[str, ...], lock: str | None) -> Exi
     """Check the patched packages, set the cache epoch, and become COMMAND.
 
     Exits 1 without starting it when a patch is lost, drifted or without effect, or when a
-    package's digest is not the one of --lock (or of SM_PATCH_DIGEST).
+    package's digest is not the one of --lock, or not that of SM_PATCH_DIGEST.
     """
     from patcher.caches.environ import own
     from patcher.commands.installed import Site

@@ -149,21 +149,25 @@ def test_run_becomes_the_command_with_the_epoch(sited: Sited) -> None:
     assert digest == package_digest(sited.home, sited.home.journal(), "flashinfer-python", "0.6.3")
 
 
-@pytest.mark.parametrize("how", ["lock", "variable"])
-def test_run_refuses_another_digest(sited: Sited, tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("lock_says", ["", "same", "other"])
+@pytest.mark.parametrize("variable_says", ["", "same", "other"])
+def test_run_refuses_another_digest(sited: Sited, tmp_path: Path, lock_says: str,
+                                    variable_says: str) -> None:
+    """Each expectation counts, also beside one that is met: the recipe's image has a lock file,
+    and its deployment sets the variable."""
     sited.patch()
-    lock = tmp_path / "servers.lock"
     words: list[str | Path] = ["run", "--root", sited.workspace.site]
     digest = package_digest(sited.home, sited.home.journal(), "flashinfer-python", "0.6.3")
-    write_lock(lock, [Locked("flashinfer-python", "0.6.3", digest)])
-    extra = {"SM_PATCH_DIGEST": digest} if how == "variable" else {}
-    chosen: list[str | Path] = ["--lock", lock] if how == "lock" else []
-    assert "started" in sited.run(*words, *chosen, "--", "echo", "started", extra=extra)
-    write_lock(lock, [Locked("flashinfer-python", "0.6.3", "0" * 64)])
-    extra = {"SM_PATCH_DIGEST": "0" * 64} if how == "variable" else {}
-    told = sited.run(*words, *chosen, "--", "echo", "started", code=1, extra=extra)
-    assert "started" not in told
-    assert digest[:12] in told
+    digests = {"same": digest, "other": "0" * 64}
+    if lock_says:
+        lock = tmp_path / "servers.lock"
+        write_lock(lock, [Locked("flashinfer-python", "0.6.3", digests[lock_says])])
+        words += ["--lock", lock]
+    extra = {"SM_PATCH_DIGEST": digests[variable_says]} if variable_says else {}
+    wrong = "other" in (lock_says, variable_says)
+    told = sited.run(*words, "--", "echo", "started", code=int(wrong), extra=extra)
+    assert ("started" in told) is not wrong
+    assert (digest[:12] in told) is wrong
 
 
 def test_run_refuses_a_patch_that_was_lost(sited: Sited) -> None:
