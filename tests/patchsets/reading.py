@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -121,3 +122,35 @@ def unbound(source: str) -> set[str]:
               for target in node.targets if isinstance(target, ast.Name)}
     bound |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     return used - bound
+
+
+def live_lines(source: str, number: int) -> Counter[str]:
+    """The lines, as texts, that gcc keeps with this ``__CUDA_ARCH__``; 0 stands for none.
+
+    Only the conditions are given to it, so that nothing else of the file matters.
+    """
+    kept, continued = [], False
+    for line, text in enumerate(source.splitlines(), 1):
+        directive = continued or re.match(r"\s*#\s*(?:if|ifdef|ifndef|elif|else|endif)\b", text)
+        kept.append(text if directive else f"@{line}")
+        continued = bool(directive) and text.endswith("\\")
+    define = [f"-D__CUDA_ARCH__={number}"] if number else []
+    done = subprocess.run(["gcc", "-E", "-P", "-x", "c", *define, "-"], input="\n".join(kept),
+                          capture_output=True, text=True, check=True)
+    lines = source.splitlines()
+    return Counter(lines[int(word[1:]) - 1] for word in done.stdout.split() if word[0] == "@")
+
+
+def lists_of(source: str, word: str) -> dict[str, str]:
+    """The lists that a function's decorator or a keyword of a call in it has, by function."""
+    found = {}
+    for function in ast.walk(ast.parse(source)):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.keyword) and node.arg == word:
+                found[function.name] = ast.unparse(node.value)
+            elif isinstance(node, ast.Call) and node in function.decorator_list \
+                    and ast.unparse(node.func).endswith(word):
+                found[function.name] = ast.unparse(node.args[0])
+    return found
