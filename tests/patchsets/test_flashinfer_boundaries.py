@@ -31,9 +31,9 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[s
 
 def _comm(here: Installed, before: dict[str, bytes]) -> None:
     """The module's list, and the 13 guards of its header."""
-    old, new = (lists_of(text, "supported_major_versions")
-                for text in (before[COMM].decode(), here.text(COMM)))
-    assert _changed(old, new) == {"gen_trtllm_comm_module": ("[9, 10]", "[9, 10, 12]")}
+    majors = [lists_of(text, "supported_major_versions")
+              for text in (before[COMM].decode(), here.text(COMM))]
+    assert _changed(*majors) == {"gen_trtllm_comm_module": ("[9, 10]", "[9, 10, 12]")}
     first, now = before[HEADER].decode(), here.text(HEADER)
     numbers = (0, *(10 * (10 * major + minor) for major, minor in DEVICES))
     old, new = ({number: live_lines(text, number) for number in numbers} for text in (first, now))
