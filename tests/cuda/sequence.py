@@ -32,8 +32,10 @@ class Sequences:
     next record when that is of the same file. Outside the tree there are no markers.
     """
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, std: str = "c++17") -> None:
         self._tree = tree
+        newer = std.startswith("gnu") or std[-2:] in ("23", "2b", "26", "2c")
+        self._ignored = () if newer else ("elifdef", "elifndef")  # gcc takes them for nothing
         self._events: dict[str, tuple[Directive, ...]] = {}
         self._marked: dict[int, tuple[Record, bool]] = {}  # whether there are markers below
 
@@ -86,7 +88,10 @@ class Sequences:
             if event.name in _OPENING:
                 stack.append(here)
             dead = (False, False)
-            here = stack.pop() if event.name == "endif" else arms.get(event.line, dead)
+            if event.name == "endif":
+                here = stack.pop()
+            elif event.name not in self._ignored:
+                here = arms.get(event.line, dead)
             if here[0] and inside:
                 found.append((path, event.end_line))
 

@@ -87,6 +87,15 @@ def walk(folder: Path, files: dict[str, str], **options: object):  # type: ignor
     return Walker(FolderTree(folder)).walk(TranslationUnit("unit.cu", setup), every=True)
 
 
+def test_includes_nest_as_deep_as_the_compiler_lets_them(tmp_path: Path) -> None:
+    """gcc stops at 200 and counts the unit: what stands behind the last include is compiled once
+    less, and a macro that counts ends at the same number."""
+    count = "".join(f"#ifdef D{n}\n#undef D{n}\n#define D{n + 1}\n#else\n" for n in range(198))
+    files = {"unit.cu": '#define D0\n#include "a.h"\n#ifdef D198\nint a;\n#endif\n',
+             "a.h": count + "#endif\n" * 198 + '#include "a.h"\n'}
+    assert compare(files, tmp_path, worlds=["host"]) == []
+
+
 def test_missing_headers_are_listed_with_their_place(tmp_path: Path) -> None:
     report = walk(tmp_path, {"unit.cu": '#include "a.h"\n', "a.h": "\n#include <gone.h>\n"})
     assert report.missing == (Missing("<gone.h>", "a.h", 2),)

@@ -87,6 +87,7 @@ class Names(dict[str, Any]):
         self._at = package, path, line, target, chance, depth
         self.found: list[bool] = above.found if above else []
         self["__same__"], self["__table__"] = _same, self._table
+        self["__builtins__"] = {}  # else eval and exec put in their own
 
     def _table(self, plain: dict[Any, Any]) -> Asked:
         table = Asked(plain)
@@ -95,8 +96,6 @@ class Names(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         package, path, line, target, chance, depth = self._at
-        if name == "__builtins__":
-            return {}
         if name in _PLAIN:
             return _PLAIN[name]
         if depth > _DEPTH:
@@ -173,6 +172,10 @@ _PLAIN: dict[str, Any] = {
     "any": any, "all": all, "int": int, "str": str, "bool": bool, "tuple": tuple, "list": list,
     "set": set, "frozenset": frozenset, "len": len, "min": min, "max": max, "map": map,
     "sorted": sorted, "range": range, "isinstance": isinstance, "True": True, "False": False,
+    "getattr": getattr, "zip": zip, "sum": sum, "abs": abs, "float": float, "dict": dict,
+    **{error.__name__: error for error in (
+        Exception, ValueError, TypeError, RuntimeError, ImportError, KeyError, AttributeError,
+        AssertionError, NotImplementedError)},
     "lru_cache": _kept, "cache": _kept, "partial": partial,
     "functools": SimpleNamespace(lru_cache=_kept, cache=_kept, partial=partial),
 }
@@ -198,7 +201,7 @@ class _Chancy(ast.NodeTransformer):
 
 
 def _same(left: object, right: object) -> Any:
-    return left == right if isinstance(left, Anything) else left is right
+    return left.may_be(right) if isinstance(left, Anything) else left is right
 
 
 @cache

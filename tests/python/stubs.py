@@ -47,6 +47,10 @@ class Anything:
     def __bool__(self) -> bool:
         return self._truth  # always the same: ``a and b`` asks, and then gives ``a``
 
+    def may_be(self, constant: object) -> bool:
+        """Whether it is None, True or False: never one of the other truth."""
+        return self._truth == bool(constant) and self._chance.random() < 0.7
+
     def __call__(self, *args: object, **keywords: object) -> Anything:
         return Anything(self._chance)
 
