@@ -127,7 +127,7 @@ class UnitWalk:
     def _give_up(self, path: str) -> None:
         self._record.repeatable = False
         if self._budget >= 0:
-            self.warn(f"{path} is included more than {MAX_NESTING - 1} levels deep and was left out")
+            self.warn(f"{path} is included {MAX_NESTING} levels deep and was left out")
         elif self._budget > -(1 << 60):
             self._budget = -(1 << 60)
             self.warn(f"{path}: the unit is too large, the rest was left out")

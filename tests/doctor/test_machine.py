@@ -112,7 +112,7 @@ def test_a_ptxas_that_does_not_know_the_target(tmp_path: Path) -> None:
 ])
 def test_arch_lists_that_build_plain_targets(tmp_path: Path, variable: str, value: str,
                                              advice: str, fixed: str) -> None:
-    """flashinfer#1966: FLASHINFER_CUDA_ARCH_LIST=12.0 builds sm_120, which lacks FP4 and more."""
+    """Case C6, flashinfer#1966: FLASHINFER_CUDA_ARCH_LIST=12.0 builds sm_120, without FP4."""
     found = mini.findings(tmp_path, **{variable: value})
     assert ("arch-list" in found) is bool(advice)
     if advice:

@@ -231,6 +231,7 @@ def _targets(worlds: ArchSet) -> set[str]:
 @pytest.mark.parametrize("version", ["4.4.0", "4.4.2"])
 def test_the_dsl_takes_12_1a_for_block_scaling_and_not_for_tcgen05(
         sliced: Sliced, tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str) -> None:
+    """Case C7, cutlass#2802 and cutlass#3082."""
     root = Installed(tmp_path / "root")
     unpack(sliced("nvidia-cutlass-dsl-libs-base", version), root.root)
     before = root.bytes()

@@ -52,6 +52,7 @@ def rows(report: Report, path: str, words: str) -> list[Gate]:
 
 def test_equal_guards_of_a_generated_file_are_one_row_with_all_lines(
         root: Path, report: Report) -> None:
+    """Case C9."""
     seen = 0
     for path in sorted((root / FOLDER).glob("*_kernel.cu")):
         name, lines = str(path.relative_to(root)), written(path, OLDER)

@@ -14,7 +14,7 @@ def test_every_shape_has_its_test() -> None:
     text = (REPOSITORY / "docs" / "gate-shapes.md").read_text("utf-8")
     rows = _ROW.findall(text)
     shapes = [line for line in text.splitlines()
-              if line.startswith("| ") and not line.startswith("| shape")]
+              if line.startswith("| ") and not line.startswith(("| shape", "| report"))]
     assert len(rows) == len(shapes), "a row without a test"
     for shape, path, name in rows:
         tree = ast.parse((REPOSITORY / path).read_text("utf-8"))
