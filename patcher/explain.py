@@ -153,8 +153,9 @@ def _on_target(words: Mapping[str, str]) -> dict[str, str]:
 
 def _openers(generator: str) -> Iterable[str]:
     """Shipped groups that change a Python gate in this function."""
-    from patcher.patchset.load import load_patchset, shipped
+    from patcher.patchset.load import load_patchset
     from patcher.patchset.schema import PythonGate
+    from patcher.patchset.shipped import shipped
 
     for path in shipped().values():
         patchset = load_patchset(str(path))

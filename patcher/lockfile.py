@@ -12,7 +12,7 @@ from typing import Any
 from patcher.atomic import canonical_json, write_atomic
 from patcher.errors import InputError
 from patcher.journal import AppliedPatchset
-from patcher.patchset.load import shipped
+from patcher.patchset.shipped import shipped
 from patcher.tree import read_plain
 
 _VERSION = 1

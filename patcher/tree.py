@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from errno import EACCES, ELOOP, EPERM
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 from zipfile import BadZipFile, ZipFile
@@ -71,13 +72,15 @@ def read_plain(path: str) -> bytes:
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb", closefd=True) as file:
+        try:
             info = os.fstat(handle)
             if not stat.S_ISREG(info.st_mode):
                 raise UnsafePath("not a plain file", where=path)
             if info.st_size > MAX_FILE_BYTES:
                 raise InputError(f"larger than {MAX_FILE_BYTES >> 20} MiB", where=path)
-            return file.read()
+            return _content(handle, info.st_size)
+        finally:
+            os.close(handle)
     except FileNotFoundError:
         raise
     except NotADirectoryError as error:  # a file stands where a folder of the path should
@@ -87,6 +90,16 @@ def read_plain(path: str) -> bytes:
             raise UnsafePath("not a plain file", where=path) from None
         raise InputError(f"cannot read: {error.strerror}", where=path,
                          next_step=_READ_ADVICE.get(error.errno or 0)) from error
+
+
+def _content(handle: int, size: int) -> bytes:
+    """All that a file holds; in most cases it is as large as it says (those of /proc are not)."""
+    parts = [os.read(handle, size + 1)]
+    total = len(parts[0])
+    while total != size and parts[-1] and total <= MAX_FILE_BYTES:
+        parts.append(os.read(handle, 1 << 20))
+        total += len(parts[-1])
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def plain_text(path: Path) -> str:
@@ -255,6 +268,7 @@ class ChangedTree:
         self.base = base
         self._content: dict[str, bytes | None] = {}
         for change in changes:
+            self.__dict__.pop("_by_folder", None)
             self._enter(change)
 
     def _enter(self, change: Change) -> None:
@@ -296,22 +310,32 @@ class ChangedTree:
             return data
         return self.base.read(path)
 
-    def names(self, folder: str) -> frozenset[str]:
-        names = set(self.base.names(folder))
+    @cached_property
+    def _by_folder(self) -> dict[str, tuple[dict[str, bool], set[str]]]:
+        """Per folder the changed names, and whether there is such a file now; and the folders
+        in it that hold one."""
+        found: dict[str, tuple[dict[str, bool], set[str]]] = {}
         for path, data in self._content.items():
             parent, _, leaf = path.rpartition("/")
-            if parent == folder:
-                (names.discard if data is None else names.add)(leaf)
-        return frozenset(names)
+            found.setdefault(parent, ({}, set()))[0][leaf] = data is not None
+            while parent and data is not None:
+                above, slash, leaf = parent.rpartition("/")
+                if slash and not above:
+                    break  # the root of the disk is in no tree
+                found.setdefault(above, ({}, set()))[1].add(leaf)
+                parent = above
+        return found
+
+    def names(self, folder: str) -> frozenset[str]:
+        names = self.base.names(folder)
+        if folder not in self._by_folder:
+            return names
+        changed = self._by_folder[folder][0]
+        return (names - changed.keys()) | {leaf for leaf, there in changed.items() if there}
 
     def folders(self, folder: str) -> frozenset[str]:
-        prefix = f"{folder}/" if folder else ""
-        added = {
-            path[len(prefix):].split("/", 1)[0]
-            for path, data in self._content.items()
-            if data is not None and path.startswith(prefix) and "/" in path[len(prefix):]
-        }
-        return self.base.folders(folder) | added
+        folders = self.base.folders(folder)
+        return folders | self._by_folder[folder][1] if folder in self._by_folder else folders
 
 
 _OUTSIDE = FolderTree(Path("/"))

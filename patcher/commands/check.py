@@ -33,7 +33,8 @@ def command(settings: Settings, patchsets: tuple[str, ...], every: bool,
 
     from patcher.commands.checking import Checker, locked_releases, releases_of
     from patcher.commands.everything import project_of
-    from patcher.patchset.load import load_patchset, shipped
+    from patcher.patchset.load import load_patchset
+    from patcher.patchset.shipped import shipped
     from patcher.releases import Wheels
     from patcher.report.check import to_json, to_text, verdict
 

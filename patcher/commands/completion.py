@@ -28,7 +28,7 @@ def targets(_context: click.Context, _parameter: click.Parameter, incomplete: st
 def patchsets(_context: click.Context, _parameter: click.Parameter, incomplete: str
               ) -> list[CompletionItem]:
     """Shipped patchsets, and files."""
-    from patcher.patchset.load import shipped
+    from patcher.patchset.shipped import shipped
 
     return _or_file(sorted(shipped()), incomplete)
 

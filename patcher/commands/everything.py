@@ -12,7 +12,8 @@ from patcher.commands.options import Settings
 from patcher.commands.planning import requests
 from patcher.journal import Journal
 from patcher.package.environment import find_environment
-from patcher.patchset.load import load_patchset, shipped
+from patcher.patchset.load import load_patchset
+from patcher.patchset.shipped import shipped
 from patcher.plan import Request
 from patcher.project import Project, find_project
 from patcher.session import reading

@@ -23,7 +23,8 @@ def command(settings: Settings) -> Exit:
     would apply here. Where the package is not installed the list is shown without fit."""
     from patcher.commands.planning import Planner
     from patcher.package.environment import find_environment
-    from patcher.patchset.load import load_patchset, shipped
+    from patcher.patchset.load import load_patchset
+    from patcher.patchset.shipped import shipped
     from patcher.session import reading
     from patcher.state import find_home
 

@@ -132,7 +132,8 @@ def _needed(changing: Changing, settings: Settings, applied: AppliedPatchset,
     """Plan a lost group of a shipped patchset again, on the version that is installed now."""
     from patcher.commands.planning import Planner
     from patcher.operations.base import Outcome
-    from patcher.patchset.load import load_patchset, shipped
+    from patcher.patchset.load import load_patchset
+    from patcher.patchset.shipped import shipped
     from patcher.plan import Request, Untouched
 
     if applied.name not in shipped():

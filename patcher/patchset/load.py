@@ -16,9 +16,9 @@ from patcher.errors import InputError, SchemaError
 from patcher.patchset import schema
 from patcher.patchset.document import MAX_BYTES, Value, parse_document
 from patcher.patchset.parse import Problems, read, read_object, shown, type_name
+from patcher.patchset.shipped import shipped
 
 SCHEMA_VERSION = 1
-_TEST_SUFFIX = ".test.yaml"
 
 
 def load_patchset(name: str) -> schema.Patchset:
@@ -35,21 +35,6 @@ def load_patchset(name: str) -> schema.Patchset:
         raise InputError(f"cannot read: {error.strerror}", where=str(path)) from error
     patchset = parse_patchset(data, str(path))
     return included(patchset) if any(group.include for group in patchset.groups) else patchset
-
-
-def shipped() -> dict[str, Path]:
-    """The patchsets that come with sm-patch, by name."""
-    return {path.stem: path for path in _shipped_files()}
-
-
-def _shipped_files() -> Iterator[Path]:
-    package = Path(__file__).resolve().parent.parent
-    # the wheel carries them inside the package, a checkout beside it
-    for folder in (package / "_patchsets", package.parent / "patchsets"):
-        if folder.is_dir():
-            yield from sorted(path for path in folder.glob("*.yaml")
-                              if not path.name.endswith(_TEST_SUFFIX))
-            return
 
 
 def typed(patchset: schema.Patchset) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
@@ -25,6 +26,7 @@ from patcher.scan.model import Options, Report
 from patcher.scan.stages import Stages
 from patcher.scan.watch import WatchedTree, unchanged
 from patcher.toolchain.model import Toolkit
+from patcher.tree import read_plain
 
 _HERE = Path(__file__).resolve().parents[1]
 
@@ -123,10 +125,11 @@ def _prebuilt(package: Package, profile: Profile, options: Options) -> list[tupl
 @cache
 def code_digest() -> str:
     """Names all of our code, data and shipped patchsets."""
-    from patcher.patchset.load import shipped
+    from patcher.patchset.shipped import shipped
 
     state = hashlib.blake2b(digest_size=16)
-    files = [path for path in _HERE.rglob("*") if path.suffix in (".py", ".json")]
-    for path in sorted([*files, *shipped().values()]):
-        state.update(str(path).encode() + b"\0" + path.read_bytes())
+    files = [os.path.join(folder, name) for folder, _, names in os.walk(_HERE)
+             for name in names if name.endswith((".py", ".json"))]
+    for path in sorted([*files, *map(str, shipped().values())]):
+        state.update(path.encode("utf-8", "surrogateescape") + b"\0" + read_plain(path))
     return state.hexdigest()

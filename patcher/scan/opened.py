@@ -126,7 +126,8 @@ def _changes(patchset: Patchset, opener: Opener) -> ArchSet:
 
 def shipped_for(package: str) -> list[Patchset]:
     """The shipped patchsets that edit this package."""
-    from patcher.patchset.load import load_patchset, shipped
+    from patcher.patchset.load import load_patchset
+    from patcher.patchset.shipped import shipped
 
     loaded = [load_patchset(str(path)) for path in shipped().values()]
     return [p for p in loaded

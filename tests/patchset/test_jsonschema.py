@@ -11,7 +11,8 @@ import yaml
 
 from patcher.errors import SchemaError
 from patcher.patchset.jsonschema import json_schema
-from patcher.patchset.load import parse_patchset, shipped
+from patcher.patchset.load import parse_patchset
+from patcher.patchset.shipped import shipped
 from tests.patchset.test_load import EXAMPLE, MINIMAL
 
 jsonschema = pytest.importorskip("jsonschema")

@@ -14,7 +14,8 @@ from patcher.arch import ArchSet, Capability
 from patcher.errors import InputError, SchemaError
 from patcher.patchset import schema
 from patcher.patchset.document import MAX_BYTES
-from patcher.patchset.load import load_patchset, parse_patchset, shipped
+from patcher.patchset.load import load_patchset, parse_patchset
+from patcher.patchset.shipped import shipped
 
 TWELVE = ArchSet.of(Capability(12, 0), Capability(12, 1))
 EXAMPLE = """\

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from patcher.cli import main
-from patcher.patchset.load import load_patchset, shipped
+from patcher.patchset.load import load_patchset
+from patcher.patchset.shipped import shipped
 from patcher.snippets import has_snippets, run_snippets
 
 PATCHSET = """\

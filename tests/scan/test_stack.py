@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from patcher.gates import Cause
-from patcher.patchset.load import shipped
+from patcher.patchset.shipped import shipped
 from patcher.report.json_scan import document
 from patcher.report.text_stack import render_stack
 from patcher.scan.combine import combine

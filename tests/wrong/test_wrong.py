@@ -15,7 +15,8 @@ from patcher.arch import ArchSet, Capability
 from patcher.cli import main
 from patcher.errors import Exit
 from patcher.gates import Cause, Effect, Gate, Layer, Location, Severity, Worlds
-from patcher.patchset.load import load_patchset, shipped
+from patcher.patchset.load import load_patchset
+from patcher.patchset.shipped import shipped
 from patcher.wrong import known_wrong, of_gate
 
 BOTH = ArchSet.of(Capability(12, 0), Capability(12, 1))
