@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from patcher import cli
+from patcher.arch import ALL_BITS
+from patcher.cuda.conditions import Conditions, Truths
 
 MINI = Path(__file__).resolve().parents[2] / "corpus" / "mini" / "0.6.3"
 GATE_KEYS = {
@@ -45,6 +47,27 @@ def test_the_first_line_is_the_answer(capsys: pytest.CaptureFixture[str]) -> Non
     long = [line for line in shown if len(line) > 80]
     assert all("/" in line for line in long), "only a path may be longer"
     assert "intentionally excluded" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_self_check_says_what_it_compared_and_fails_where_they_differ(
+        capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, wrong: bool) -> None:
+    """pcpp evaluates the conditions, too; an answer of ours that is turned round is noticed."""
+    right = Conditions.truths
+
+    def turned(*given: Any) -> tuple[Truths, bool]:
+        found, volatile = right(*given)
+        if "< 1200" in given[1] and found.true not in (0, ALL_BITS):
+            found = Truths(found.false, found.true)
+        return found, volatile
+
+    if wrong:
+        monkeypatch.setattr(Conditions, "truths", turned)
+    assert cli.main(["scan", "flashinfer", "--root", str(MINI), "--arch", "sm_120a",
+                     "--self-check"]) == int(wrong)
+    said = capsys.readouterr().err
+    assert int(re.findall(r"self-check: (\d+)", said)[0]) > 0
+    assert ("we say True, pcpp False" in said) is wrong
 
 
 def test_the_document_has_the_keys_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
