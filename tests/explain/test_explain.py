@@ -147,13 +147,15 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def _rules_of_the_code() -> Iterator[str]:
-    """The rule of every gate that some code makes: literals, and the build table."""
+    """The rule of every gate that some code makes: literals, RULE, and the build table."""
     yield from (rule.id for rule in build_rules())
     for module in modules().values():
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) \
                     and node.value.startswith("PY-") and node.value.isupper():
                 yield node.value
+            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "RULE":
+                yield str(ast.literal_eval(node.value))
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 place = {"Gate": 1, "_Check": 0}.get(node.func.id)
                 if place is not None and len(node.args) > place:

@@ -166,6 +166,47 @@ def test_a_macro_that_is_set_although_its_unit_is_not_built_is_a_gate(tmp_path: 
     assert "csrc/mla.cu" in gate.evidence[0].text
 
 
+@pytest.mark.parametrize(("condition", "found"), [
+    ("#if defined ENABLE_MLA && ENABLE_MLA", True),  # as vLLM writes it
+    ("#if (defined(ENABLE_MLA) && ENABLE_MLA == 1)", True),
+    ("#if !defined(ENABLE_MLA)", False), ("#if ENABLE_MLA && ENABLE_SCALED_SM90", False),
+])
+def test_how_a_macro_is_tested_for_a_unit(tmp_path: Path, condition: str, found: bool) -> None:
+    profile, package = _mini(tmp_path)
+    entry = package.root / "csrc" / "entry.cu"
+    entry.write_text(entry.read_text().replace("#ifdef ENABLE_MLA", condition))
+    rules = [g.rule for g in profile.build_gates(package, cuda("13.0"))]
+    assert ("MACRO-WITHOUT-UNIT" in rules) is found
+
+
+def test_a_unit_that_is_compiled_for_a_neighbour_has_its_symbols(tmp_path: Path) -> None:
+    """With CUDA 12.8 a build for 12.1 compiles these sources as sm_120a: nothing of it runs
+    there, which the list's own gate says, but no symbol is missing."""
+    profile, package = _mini(tmp_path)
+    with (package.root / "csrc" / "sm120" / "fp8.cu").open("a") as unit:
+        unit.write("void narrow() {\n}\n")
+    with (package.root / "csrc" / "entry.cu").open("a") as entry:
+        entry.write("#ifdef ENABLE_SCALED_SM120\nvoid narrow();\n#endif\n")
+    gates = list(profile.build_gates(package, cuda("12.8")))
+    assert [g.names for g in gates if g.rule == "MACRO-WITHOUT-UNIT"] == [("mla",)]
+    (lists,) = (g for g in gates if g.modules == ("_C/SM120_SRC",))
+    assert Capability(12, 1) in lists.worlds.closed.capabilities
+
+
+@pytest.mark.slow
+@pytest.mark.wheels
+def test_vllm_0_11_1_misses_a_symbol_on_12_0(source_tree: Callable[[str, str], Path]) -> None:
+    """vllm issue 29030: with CUDA 13.0 its list for FP4 has 12.0f and sets a macro of SM100;
+    ``_C.abi3.so: undefined symbol: _Z20cutlass_moe_mm_sm100...``. 28938 took 12.0f out."""
+    root = source_tree("vllm", "0.11.1")
+    profile = CMakeBuild(Known("vllm", ("vllm",), "cmake", (), ""))
+    (gate,) = (g for g in profile.build_gates(_package(root), cuda("13.0"))
+               if g.rule == "MACRO-WITHOUT-UNIT")
+    assert (gate.condition, gate.names) == ("ENABLE_CUTLASS_MOE_SM100", ("cutlass_moe_mm_sm100",))
+    assert gate.worlds.closed.capabilities == [Capability(12, 0), Capability(12, 1)]
+    assert gate.location.path == "csrc/quantization/w8a8/cutlass/scaled_mm_entry.cu"
+
+
 def test_a_macro_that_nothing_sets_is_said(tmp_path: Path) -> None:
     profile, package = _mini(tmp_path)
     profile.build_gates(package, cuda("13.0"))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from patcher.arch import ArchSet, Capability
+from patcher.arch import EMPTY, ArchSet, Capability
 from patcher.cmake.model import Answer, Place, Project, Settings
 from patcher.cmake.project import configure, gencodes, options_of
 from patcher.cuda.model import TranslationUnit
@@ -155,13 +155,16 @@ def read(tree: Tree, folder: str, toolkit: Toolkit, devices: str = "") -> Readin
     groups = grouped(sources.values())
     own = list(walk(tree, f"{folder}/csrc".lstrip("/"), _READ))
     known = frozenset(own)
-    served = {s.path: s.served for s in sources.values() if s.path in known}
+    built: dict[str, ArchSet] = {}
+    for source in sources.values():
+        if source.path in known:
+            built[source.path] = built.get(source.path, EMPTY) | ArchSet.of(*source.codes)
     named, defined = tested(tree, own)
     defined |= {name for project in (fat, *single.values()) for name in project.flags}
     return Reading(tree, tuple(groups),
                    tuple(s for s in sources.values() if not s.path.startswith("@")),
                    fat.variables.get("CMAKE_CUDA_STANDARD", "17"), macros,
-                   tuple(without_unit(tree, own, macros, served)),
+                   tuple(without_unit(tree, own, macros, built)),
                    (*_notes(fat, sources.values()), *_shadowed(groups),
                     *_never_set(t for t in named if t.name not in defined)))
 

@@ -49,20 +49,21 @@ def tested(tree: Tree, paths: Iterable[str]) -> tuple[list[Tested], set[str]]:
 
 
 def without_unit(tree: Tree, paths: Iterable[str], macros: Mapping[Capability, frozenset[str]],
-                 served: Mapping[str, ArchSet]) -> Iterator[Gate]:
+                 compiled: Mapping[str, ArchSet]) -> Iterator[Gate]:
     """Macros under which a source calls what only a unit defines that is not built there.
 
-    ``served`` are the devices that each unit is built for. A call into such a unit is a
-    symbol that is missing when the library is loaded, or a link that fails.
+    ``compiled`` are the devices whose build has a unit, for whatever code: its symbols are
+    there. A call into one that is not compiled is a symbol that is missing when the library
+    is loaded, or a link that fails.
     """
     texts = {path: _text(tree, path) for path in paths}
     homes: dict[str, set[str]] = {}
-    for path in served:
+    for path in compiled:
         for match in _DEFINED.finditer(texts.get(path, "")):
             homes.setdefault(match[1], set()).add(path)
     names = frozenset(name for held in macros.values() for name in held)
     for path, text in texts.items():
-        if path not in served:
+        if path not in compiled:
             continue
         for macro, line, symbol in _calls(text, names):
             units = homes.get(symbol, set()) - {path}
@@ -70,9 +71,9 @@ def without_unit(tree: Tree, paths: Iterable[str], macros: Mapping[Capability, f
                 continue
             built = EMPTY
             for unit in units:
-                built |= served[unit]
+                built |= compiled[unit]
             lacking = ArchSet.of(*(c for c, held in macros.items() if macro in held)) - built
-            lacking &= served[path]
+            lacking &= compiled[path]
             if lacking:
                 unit = min(units)
                 said = f"{macro} is set, but {unit}, which defines {symbol}, is not built"
@@ -108,7 +109,7 @@ def _calls(text: str, macros: frozenset[str]) -> Iterator[tuple[str, int, str]]:
 def _alone(kind: str, condition: str, macros: frozenset[str]) -> str:
     """The macro that the condition comes down to; empty for any other condition."""
     words = re.findall(r"[A-Za-z_]\w*", condition)
-    names = [word for word in words if word != "defined"]
+    names = list({word for word in words if word != "defined"})  # ``defined X && X`` is X
     simple = not re.search(r"[!|<>]", condition) or kind == "ifdef"
     return names[0] if len(names) == 1 and names[0] in macros and simple else ""
 
