@@ -13,10 +13,10 @@ from patcher.cuda.model import TranslationUnit
 from patcher.errors import InputError
 from patcher.gates import Gate
 from patcher.package.model import Package
-from patcher.profiles.base import JitModule
 from patcher.profiles.flags import Flags, read_flags
-from patcher.profiles.generic import Generic, guessed_units
-from patcher.profiles.known import Known, data
+from patcher.profiles.generic import guessed_units
+from patcher.profiles.known import data
+from patcher.profiles.native.ahead import AheadOfTime
 from patcher.profiles.native.macros import Tested, tested, without_unit
 from patcher.profiles.native.sources import (
     Group,
@@ -41,7 +41,6 @@ _PLAIN = frozenset({"SRCS", "SRC", "SOURCES"})  # names that say nothing
 class Reading:
     """A project, read once for each device and once as it is distributed."""
 
-    tree: Tree
     groups: tuple[Group, ...]
     sources: tuple[Source, ...]
     standard: str
@@ -50,14 +49,10 @@ class Reading:
     notes: tuple[str, ...]
 
 
-class CMakeBuild(Generic):
+class CMakeBuild(AheadOfTime[Reading]):
     """Source trees with a CMakeLists.txt; anything else of the package is as ``Generic`` has it."""
 
     name = "cmake"
-
-    def __init__(self, known: Known | None = None) -> None:
-        super().__init__(known)
-        self._readings: dict[tuple[int, str], Reading | None] = {}
 
     def translation_units(self, package: Package, toolkit: Toolkit) -> list[TranslationUnit]:
         """The sources as distributed, then every other ``.cu`` with guessed folders."""
@@ -78,23 +73,15 @@ class CMakeBuild(Generic):
         units += guessed_units(package, toolkit, claimed, self._folder(package) or "")
         return _renamed(units)
 
-    def modules(self, package: Package, toolkit: Toolkit) -> list[JitModule]:
-        """One for each group of sources that one list of architectures decides about."""
-        reading = self._read(package, toolkit)
-        return [group.module() for group in reading.groups] if reading else []
-
     def build_gates(self, package: Package, toolkit: Toolkit) -> list[Gate]:
-        """The lists of architectures that leave some device out."""
+        """And macros that are set although the unit that they stand for is not built."""
         reading = self._read(package, toolkit)
-        if reading is None:
-            return []
-        found = (group.gate() for group in reading.groups)
-        return [*(gate for gate in found if gate is not None), *reading.unbacked]
+        return [*super().build_gates(package, toolkit), *(reading.unbacked if reading else ())]
 
     def about(self, package: Package) -> tuple[str, ...]:
         """What the project says of itself, where one is here."""
-        readings = [r for r in self._readings.values() if r and r.tree is package.tree]
-        return readings[-1].notes if readings else super().about(package)
+        reading = self._last(package)
+        return reading.notes if reading else super().about(package)
 
     def macros_for(self, package: Package, toolkit: Toolkit) -> Mapping[Capability, frozenset[str]]:
         """The build macros that a build for each device alone sets."""
@@ -108,14 +95,10 @@ class CMakeBuild(Generic):
         return next((f for f in folders if exists(package.tree, f"{f}/CMakeLists.txt".lstrip("/"))),
                     None)
 
-    def _read(self, package: Package, toolkit: Toolkit) -> Reading | None:
-        key = (id(package.tree), f"{toolkit.version} {toolkit.platform}")
-        if key not in self._readings:
-            folder = self._folder(package)
-            devices = self._known.devices if self._known else ""
-            self._readings[key] = None if folder is None else read(package.tree, folder, toolkit,
-                                                                   devices)
-        return self._readings[key]
+    def _reading(self, package: Package, toolkit: Toolkit) -> Reading | None:
+        folder = self._folder(package)
+        devices = self._known.devices if self._known else ""
+        return None if folder is None else read(package.tree, folder, toolkit, devices)
 
 
 def settings(numbers: Sequence[str], toolkit: Toolkit, devices: str = "") -> Settings:
@@ -161,7 +144,7 @@ def read(tree: Tree, folder: str, toolkit: Toolkit, devices: str = "") -> Readin
             built[source.path] = built.get(source.path, EMPTY) | ArchSet.of(*source.codes)
     named, defined = tested(tree, own)
     defined |= {name for project in (fat, *single.values()) for name in project.flags}
-    return Reading(tree, tuple(groups),
+    return Reading(tuple(groups),
                    tuple(s for s in sources.values() if not s.path.startswith("@")),
                    fat.variables.get("CMAKE_CUDA_STANDARD", "17"), macros,
                    tuple(without_unit(tree, own, macros, built)),

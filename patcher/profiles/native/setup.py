@@ -9,12 +9,10 @@ from dataclasses import dataclass, replace
 
 from patcher.cmake.project import gencodes
 from patcher.cuda.model import TranslationUnit
-from patcher.gates import Gate
 from patcher.package.model import Package
-from patcher.profiles.base import JitModule
 from patcher.profiles.flags import read_flags
-from patcher.profiles.generic import Generic, guessed_units
-from patcher.profiles.known import Known
+from patcher.profiles.generic import guessed_units
+from patcher.profiles.native.ahead import AheadOfTime
 from patcher.profiles.native.sources import (
     Group,
     Rule,
@@ -42,58 +40,42 @@ _GIVEN = {  # decisions that only another platform would take
 
 @dataclass(frozen=True)
 class _Reading:
-    tree: Tree
     sources: tuple[Source, ...]
     groups: tuple[Group, ...]
 
 
-class SetupBuild(Generic):
+class SetupBuild(AheadOfTime[_Reading]):
     """Source trees whose setup.py names its sources; the rest is as ``Generic`` has it."""
 
     name = "setup"
 
-    def __init__(self, known: Known | None = None) -> None:
-        super().__init__(known)
-        self._readings: dict[tuple[int, str], _Reading] = {}
-
     def translation_units(self, package: Package, toolkit: Toolkit) -> list[TranslationUnit]:
         """The extensions' sources, then every other ``.cu`` with guessed folders."""
         reading = self._read(package, toolkit)
+        if reading is None:
+            return super().translation_units(package, toolkit)
         search, modules = SearchPath(toolkit), module_of(reading.groups)
         units = [TranslationUnit(
             source.path, search.configuration(source.library, source.flags, guessed=False),
             modules.get(source.path, ())) for source in reading.sources]
         claimed = {source.path for source in reading.sources}
         rest = guessed_units(package, toolkit, claimed)
-        if units:  # then what other people's trees bring along is known not to be built
-            rest = [unit for unit in rest if not _VENDORED.search(unit.path)]
-        return [*units, *rest]
-
-    def modules(self, package: Package, toolkit: Toolkit) -> list[JitModule]:
-        """One for each extension."""
-        return [group.module() for group in self._read(package, toolkit).groups]
-
-    def build_gates(self, package: Package, toolkit: Toolkit) -> list[Gate]:
-        """The lists of codes that leave some device out."""
-        found = (group.gate() for group in self._read(package, toolkit).groups)
-        return [gate for gate in found if gate is not None]
+        # what other people's trees bring along is known not to be built
+        return [*units, *(unit for unit in rest if not _VENDORED.search(unit.path))]
 
     def about(self, package: Package) -> tuple[str, ...]:
         """That units are guessed, unless its setup.py could be read."""
-        if any(r.tree is package.tree and r.sources for r in self._readings.values()):
+        if self._last(package):
             said = ("its extensions are read from setup.py; what other projects' folders in it "
                     "hold is not built and not scanned by itself")
             return (said,)
         return super().about(package)
 
-    def _read(self, package: Package, toolkit: Toolkit) -> _Reading:
-        key = (id(package.tree), toolkit.version)
-        if key not in self._readings:
-            sources: list[Source] = []
-            if package.source_tree and exists(package.tree, _FILE):
-                sources = _sources(package.tree, toolkit)
-            self._readings[key] = _Reading(package.tree, tuple(sources), tuple(grouped(sources)))
-        return self._readings[key]
+    def _reading(self, package: Package, toolkit: Toolkit) -> _Reading | None:
+        if not package.source_tree or not exists(package.tree, _FILE):
+            return None
+        sources = _sources(package.tree, toolkit)
+        return _Reading(tuple(sources), tuple(grouped(sources))) if sources else None
 
 
 def _sources(tree: Tree, toolkit: Toolkit) -> list[Source]:
