@@ -67,12 +67,13 @@ def _critical_besides(report: Report, closed: Sequence[ModuleReport]) -> int:
 
 
 def openable_modules(report: Report) -> list[str]:
-    """Modules with a finding that a shipped group opens."""
+    """Modules with a finding that a shipped group opens; of closed ones, the one that shuts it."""
     by_id = {gate.id: gate for gate in report.findings}
     return [
         module.name
         for module in report.modules
         if any(by_id[i].opened_by for i in module.gates if i in by_id)
+        and (not module.closed or shutting(by_id, module).opened_by)
     ]
 
 

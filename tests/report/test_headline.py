@@ -40,3 +40,12 @@ def test_critical_gates_in_what_is_built_are_never_nothing() -> None:
     open_module = ModuleReport("one", (), (), (built.id,), closed=False)
     assert headline(report([built], [open_module])) == \
         "0 modules closed on sm_120a; 1 critical gates in what is built for it"
+
+
+def test_a_closed_module_is_openable_only_by_what_shuts_it() -> None:
+    """The list that leaves the target out stays; a guard in a shared header opens, and no more."""
+    shut = replace(SHUT, layer=Layer.BUILD, rule="BUILD-ARCHS")
+    state = (LayerState(Layer.BUILD, 1, "closed"),)
+    both = ModuleReport("one", state, (), (shut.id, BY_FIRST.id), closed=True)
+    said = headline(report([shut, BY_FIRST], [both]))
+    assert said.startswith("1 module closed on sm_120a; gates of no module can be opened")
