@@ -10,6 +10,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable
 
+from patcher.python.sieve import Places, Sieve
+
 _START = re.compile(rb"^(?=[A-Za-z_@])(?!else\b|elif\b|except\b|finally\b)", re.MULTILINE)
 _METHOD = re.compile(rb"^    (?=def |async def |@|class )", re.MULTILINE)
 _CLASS = re.compile(rb"(?:@[^\n]*\n)*class\b")
@@ -19,28 +21,29 @@ SMALL_FILE = 20_000  # bytes; not worth the trouble
 SHORT = 10  # lines of a block that always stays: imports, constants, small helpers
 
 
-def condensed(source: bytes, words: Iterable[bytes]) -> bytes:
-    """The source with long blocks and methods that have none of the words made empty."""
+def condensed(source: bytes, sieve: Sieve, names: Iterable[bytes] = ()) -> bytes:
+    """The source with long blocks and methods in which the sieve finds nothing, nor any of the
+    names, made empty."""
     if len(source) < SMALL_FILE:
         return source
     strings = _triple_quoted(source)
     if strings is None:
         return source
-    wanted = tuple(word for word in words if word in source)  # most are nowhere in a file
+    places = sieve.places(source, names)
     kept: list[bytes] = []
     blocks = _starts(_START, source, 0, len(source), strings)
     for start, end in zip(blocks, [*blocks[1:], len(source)], strict=True):
-        kept.append(_kept(source, start, end, strings, wanted))
+        kept.append(_kept(source, start, end, strings, places))
     return b"".join(kept)
 
 
 def _kept(source: bytes, start: int, end: int, strings: list[tuple[int, int]],
-          wanted: tuple[bytes, ...]) -> bytes:
+          places: Places) -> bytes:
     block = source[start:end]
     lines = block.count(b"\n")
     if lines <= SHORT:
         return block
-    if not any(word in block for word in wanted) and _DEFINITION.match(block):
+    if not places.between(start, end) and _DEFINITION.match(block):
         return b"\n" * lines  # other statements bind names that gates elsewhere read
     if not _CLASS.match(block):
         return block
@@ -49,10 +52,9 @@ def _kept(source: bytes, start: int, end: int, strings: list[tuple[int, int]],
         return block
     kept = [source[start:parts[1]]]
     for first, last in zip(parts[1:], [*parts[2:], end], strict=True):
-        method = source[first:last]
-        lines = method.count(b"\n")
-        wordless = lines > SHORT and not any(word in method for word in wanted)
-        kept.append(b"    pass" + b"\n" * lines if wordless else method)
+        lines = source.count(b"\n", first, last)
+        empty = lines > SHORT and not places.between(first, last)
+        kept.append(b"    pass" + b"\n" * lines if empty else source[first:last])
     return b"".join(kept)
 
 

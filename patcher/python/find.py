@@ -21,7 +21,7 @@ from patcher.errors import InputError, UnsafePath
 from patcher.gates import Cause, Gate, Location, Worlds
 from patcher.python.evaluate import Evaluator
 from patcher.python.flow import Row, Walk, gates_of
-from patcher.python.index import Index
+from patcher.python.index import Index, Module
 from patcher.python.notes import Notes, judge
 from patcher.python.vocabulary import vocabulary
 from patcher.room import collector_at_rest
@@ -58,7 +58,8 @@ def _file_gates(path: str, source: bytes, index: Index, evaluator: Evaluator) ->
     if module is None:
         return
     try:
-        rows = list(gates_of(Walk(module, evaluator)))
+        walk = _whole_walk(module, source, index, evaluator)
+        module, rows = walk.module, list(gates_of(walk))
     except RecursionError:  # expressions nested by the thousand: no gate that a person wrote
         rows = []
     if rows:
@@ -67,6 +68,23 @@ def _file_gates(path: str, source: bytes, index: Index, evaluator: Evaluator) ->
             yield _gate(path, group, notes)
     evaluator.forget(module)
     index.forget(path)
+
+
+def _whole_walk(module: Module, source: bytes, index: Index, evaluator: Evaluator) -> Walk:
+    """A walk of the module with all the blocks that name what carries an architecture."""
+    asked: set[str] = set()
+    while True:
+        walk = Walk(module, evaluator)
+        asked |= walk.lines.carriers
+        left_out = [name for name in asked
+                    if source.count(name.encode()) > module.source.count(name.encode())]
+        if not left_out:
+            return walk
+        evaluator.forget(module)
+        again = index.scanned(module.path, source, sorted(asked))
+        if again is None:
+            return walk
+        module = again
 
 
 def candidates(tree: Tree, folder: str) -> Iterator[tuple[str, bytes]]:
@@ -81,7 +99,7 @@ def candidates(tree: Tree, folder: str) -> Iterator[tuple[str, bytes]]:
                 source = tree.read(path)
             except (OSError, InputError, UnsafePath):
                 continue
-            if any(word in source for word in words.prefilter):
+            if words.files.holds(source):
                 yield path, source
         below = (f"{here}/{name}".lstrip("/") for name in tree.folders(here)
                  if name not in words.skipped_folders)

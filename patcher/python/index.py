@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -154,9 +154,10 @@ class Index:
         self._modules[path] = module
         return module
 
-    def scanned(self, path: str, source: bytes) -> Module | None:
-        """The module without long blocks that cannot hold a gate: for looking, not for editing."""
-        part = condensed(source, vocabulary().block_words)
+    def scanned(self, path: str, source: bytes, names: Iterable[str] = ()) -> Module | None:
+        """The module without long blocks that cannot hold a gate, nor one of the names: for
+        looking, not for editing."""
+        part = condensed(source, vocabulary().blocks, [name.encode() for name in names])
         return self.add(path, part) or (self.add(path, source) if part is not source else None)
 
     def forget(self, path: str) -> None:

@@ -35,6 +35,7 @@ class Lines:
         self._words: dict[ast.AST, frozenset[str]] = {}
         self._flags = self._found(_FLAGS)
         self._add(vocabulary().hints)  # one by one: a literal is found 20 times faster
+        self.carriers: set[str] = set()  # names that are given an architecture, or a test of one
         self._spread(module)
 
     def touch(self, node: ast.AST) -> bool:
@@ -88,6 +89,7 @@ class Lines:
                 return
             pairs = [pair for pair in pairs if pair[0] not in fresh]
             self._names.update(dict.fromkeys(fresh, True))
+            self.carriers |= fresh
             hinted = {name for name in fresh if not vocabulary().hint.search(name)}
             if hinted:
                 self._add(re.compile(rf"{re.escape(name)}\b") for name in sorted(hinted))

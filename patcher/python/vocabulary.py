@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from patcher.arch import Capability, Target
+from patcher.python.sieve import Sieve
 from patcher.python.values import DeviceArch, DeviceName, Value, per_target
 
 _DATA = Path(__file__).parent.parent / "data" / "python_gates.json"
@@ -43,8 +44,8 @@ class Vocabulary:
     parameters: dict[str, str]
     device_names: dict[str, list[str]]
     not_nvidia: frozenset[Any]
-    prefilter: tuple[bytes, ...]
-    block_words: tuple[bytes, ...]
+    files: Sieve  # lets through what may hold a gate
+    blocks: Sieve  # likewise, and what may give a name its value
     hint: re.Pattern[str]
     hints: tuple[re.Pattern[str], ...]
     generated_paths: re.Pattern[str]
@@ -82,8 +83,12 @@ def vocabulary() -> Vocabulary:
         constants=raw["constants"], device_names=raw["device_names"], keywords=raw["keywords"],
         parameters={name: kind for kind, names in raw["parameters"].items() for name in names},
         not_nvidia=frozenset(tuple(n) if isinstance(n, list) else n for n in raw["not_nvidia"]),
-        block_words=tuple(w.encode() for w in (*raw["prefilter"], *raw["block_words"])),
-        prefilter=tuple(word.encode() for word in raw["prefilter"]))
+        files=_sieve(raw, "file_words"), blocks=_sieve(raw, "file_words", "block_words"))
+
+
+def _sieve(raw: dict[str, Any], *lists: str) -> Sieve:
+    return Sieve(tuple(word.encode() for name in lists for word in raw[name]),
+                 tuple(re.compile(form.encode()) for form in raw["forms"]))
 
 
 def _marker(raw: dict[str, Any]) -> Marker:
