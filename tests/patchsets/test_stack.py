@@ -188,6 +188,55 @@ def test_the_wrapper_runs_its_kernel_on_12_1_and_is_the_same_on_12_0(
     assert [after[t] for t in ("sm_120a", "sm_120f")] == [before[t] for t in ("sm_120a", "sm_120f")]
 
 
+TORCH = """\
+#pragma once
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <variant>
+#include <vector>
+#define TORCH_CHECK(...) do {} while (0)
+"""
+MARLIN = """\
+#include "quantization/marlin/kernel.h"
+#include "quantization/marlin/marlin_template.h"
+namespace MARLIN_NAMESPACE_NAME {
+template __global__ void Marlin<vllm::kFE4M3fn.id(), vllm::kFE2M1f.id(), vllm::kBFloat16.id(),
+                                vllm::kFE8M0fnu.id(), 256, 1, 8, 8, false, 4, 2, false>(
+    MARLIN_KERNEL_PARAMS);
+}
+"""
+
+
+@pytest.mark.nvcc
+@_of("0.16.0", "0.18.0")
+def test_marlins_kernel_is_the_same_on_12_1_as_on_12_0(tree: Installed, nvcc: Path,
+                                                       tmp_path: Path) -> None:
+    """What the group lets be generated, with the release's own template. The kernel needs nothing
+    of torch but a macro; its e4m3 mma is the instruction that the five gates are about."""
+    for name in ("torch/all.h", "torch/library.h", "ATen/cuda/CUDAContext.h",
+                 "c10/cuda/CUDAGuard.h"):
+        (tmp_path / "torch" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "torch" / name).write_text(TORCH)
+    assert tree.run("apply", "vllm-sm120", "--group", "marlin-w4a8") == Exit.DONE
+    unit = tmp_path / "unit.cu"
+    unit.write_text(MARLIN)
+    made = {}
+    for number in ("120a", "121a"):
+        ptx = tmp_path / f"{number}.ptx"
+        subprocess.run(
+            [nvcc, "-std=c++17", "-ptx", "--expt-relaxed-constexpr", "-w",
+             "-DMARLIN_NAMESPACE_NAME=marlin", "-I", tmp_path / "torch", "-I", tree.root / "csrc",
+             f"-gencode=arch=compute_{number},code=compute_{number}", unit, "-o", ptx], check=True)
+        subprocess.run([nvcc.with_name("ptxas"), f"-arch=sm_{number}", ptx, "-o", "/dev/null"],
+                       check=True)
+        made[number] = ptx.read_text().replace(f"sm_{number}", "")
+    assert len(re.findall(r"mma\.sync\S*e4m3", made["121a"])) > 0
+    assert "trap;" not in made["121a"]
+    assert made["121a"] == made["120a"]
+
+
 @_of("0.12.0", "0.18.1")
 def test_cmake_itself_builds_for_12_1a_afterwards(tree: Installed, tmp_path: Path) -> None:
     """The release's own function on its own lists, with 12.1 asked for and CUDA 12.9."""
