@@ -6,10 +6,13 @@ a reason of its own, such as lines that hold nothing but accepted instructions.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 
-from patcher.arch import Target
+from patcher.arch import Capability, Target
 from patcher.gates import Cause, Effect, Evidence, Severity
 from patcher.instructions import Hit, Verdict, shared_memory_limit, shared_memory_size
 
@@ -104,6 +107,26 @@ def intended(
         if near and _INTENT.search(whole) and _ABOUT_ARCH.search(whole):
             return (Evidence(path, block[0][0], whole),)
     return ()
+
+
+def measure(path: str, comments: Sequence[tuple[int, str]], device: Capability,
+            ) -> tuple[Evidence, ...]:
+    """The comment that names the one device for which an arm is, quoted."""
+    pattern = _named(device)
+    for line, text in comments:
+        if pattern.search(text):
+            return (Evidence(path, line, _clean(text)),)
+    return ()
+
+
+@lru_cache(64)
+def _named(device: Capability) -> re.Pattern[str]:
+    """Its number and the names of its products."""
+    rows = json.loads((Path(__file__).parent / "data" / "devices.json").read_text("utf-8"))
+    named = rows["devices"].get(str(device), ())
+    names = [re.escape(name).replace(r"\-", "[- ]?") for name in named]
+    number = rf"sm[ _]?{device.major}\.?{device.minor}[af]?"
+    return re.compile(rf"\b(?:{'|'.join([number, *names])})\b", re.IGNORECASE)
 
 
 def _clean(comment: str) -> str:

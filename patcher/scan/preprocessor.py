@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from patcher import cause as causes
-from patcher.arch import ArchSet, Target
+from patcher.arch import DEVICE, ArchSet, Target
 from patcher.cuda.directives import Arm, Ladder, normalise
 from patcher.cuda.directives import SourceFile as Directives
 from patcher.cuda.effects.classify import ArmEffect, Live, effect_of
@@ -106,6 +106,9 @@ class Judge:
         effect = effect_of(view.file.source, extent(view.ladder, view.arm),
                            view.live(reference), view.live(target))
         cause, evidence = self._cause(view, effect, target)
+        if cause is Cause.UNKNOWN and effect.effect is Effect.SYNC:
+            evidence = self._measure(view, state, target)
+            cause = Cause.INTENDED if evidence else cause
         hidden = tuple(
             self._gate(_View(view.file, view.context, *view.directives.arms[arm.line]), inner,
                        ArmEffect(Effect.UNKNOWN, effect.within))
@@ -168,6 +171,17 @@ class Judge:
                 return Cause.SOFTWARE, evidence
         return Cause.UNKNOWN, ()
 
+    @staticmethod
+    def _measure(view: _View, state: ArmState, target: Target) -> tuple[Evidence, ...]:
+        """What a comment says of a fence that one other device alone has, and needs."""
+        devices = (ArchSet(state.live) & DEVICE).capabilities
+        if len(devices) != 1 or devices[0] == target.capability:
+            return ()
+        last = min(view.arm.body_line + _BESIDE, view.arm.end_line)
+        near = [(line, text) for line, text in view.file.comments_above(last)
+                if line >= view.arm.line - 1]
+        return causes.measure(view.file.path, near, devices[0])
+
     def _gate(self, view: _View, state: ArmState, effect: ArmEffect) -> Gate:
         arm = view.arm
         return Gate(
@@ -183,6 +197,9 @@ class Judge:
             lines=(arm.line,),
             decided_by=state.decided_by,
         )
+
+
+_BESIDE = 5  # lines below a directive in which a comment speaks of the arm
 
 
 @dataclass
