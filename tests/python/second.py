@@ -87,7 +87,8 @@ class Names(dict[str, Any]):
         self._at = package, path, line, target, chance, depth
         self.found: list[bool] = above.found if above else []
         self["__same__"], self["__table__"] = _same, self._table
-        self["__builtins__"] = {}  # else eval and exec put in their own
+        # else eval and exec put in their own; what is imported may be anything
+        self["__builtins__"] = {"__import__": lambda *_: Anything(chance)}
 
     def _table(self, plain: dict[Any, Any]) -> Asked:
         table = Asked(plain)
