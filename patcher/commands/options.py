@@ -91,6 +91,17 @@ def split_list(_ctx: click.Context, _param: click.Parameter, value: Any) -> tupl
     return tuple(part for item in value for part in item.replace(",", " ").split())
 
 
+def devices(ctx: click.Context, param: click.Parameter, value: Any) -> tuple[str, ...]:
+    """As ``split_list``, but a GPU's name may have spaces, as nvidia-smi prints it."""
+    if not any(" " in item.strip() for item in value):
+        return split_list(ctx, param, value)
+    from patcher.profiles.devices import by_name
+
+    parts = [part.strip() for item in value for part in item.split(",")]
+    return tuple(word for part in parts
+                 for word in ([part] if by_name(part) else part.split()))
+
+
 def cores(_ctx: click.Context, _param: click.Parameter, value: int | None) -> int:
     """The given number of jobs, else the cores this process may use."""
     return value or len(os.sched_getaffinity(0))
@@ -106,7 +117,7 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
         metavar="TARGET",
         multiple=True,
         default=("auto",),
-        callback=split_list,
+        callback=devices,
         shell_complete=targets,
         help="Device, capability or nvcc target (5090, 12.0, sm_120a); repeatable. Default: auto.",
     ),

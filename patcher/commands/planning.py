@@ -11,13 +11,16 @@ from patcher.engine.asked import request_of
 from patcher.engine.digest import package_digest
 from patcher.errors import UsageError
 from patcher.lawful import leaves_nothing, obeys_law
+from patcher.operations.base import Outcome
 from patcher.package.environment import find_environment
 from patcher.package.find import find_package
 from patcher.package.model import Environment, Package
 from patcher.patchset.load import load_patchset
-from patcher.plan import Plan, Request, State, Subject, plan
+from patcher.patchset.schema import Patchset
+from patcher.plan import GroupPlan, Plan, Request, State, Subject, Subjects, plan
 from patcher.preview import diff, refuse_clashes
 from patcher.profiles import profile_for
+from patcher.profiles.devices import AUTO, detect
 from patcher.report.plan import PackageRow
 from patcher.session import Session, reading
 from patcher.state import find_home
@@ -82,8 +85,30 @@ class Planner:
 
     def plan(self, wanted: Sequence[Request]) -> Plan:
         """The checked plan; raises PackageNotFound when a selected package is not there."""
-        made = plan(wanted, self, (KnownWrong(self.notes.append), obeys_law, leaves_nothing))
+        made = plan(wanted, self, (KnownWrong(self.notes.append), self._is_meant, obeys_law,
+                                   leaves_nothing))
         return refuse_clashes(made, self)
+
+    def _is_meant(self, patchset: Patchset, group: GroupPlan, _earlier: Sequence[GroupPlan],
+                  subjects: Subjects) -> GroupPlan:
+        """Refuse what opens nothing for the device that was named; the machine's own is noted.
+
+        An image for one GPU is often built beside another.
+        """
+        meant = {target.capability for target in patchset.archs}
+        if not meant:
+            return group
+        if self._settings.arch == (AUTO,):
+            for capability, device in detect():
+                if capability not in meant:
+                    self.notes.append(f"warning: {patchset.name}/{group.id} is for "
+                                      f"{patchset.archs}, and this machine has {device}")
+            return group
+        asked = subjects(group.group.package or patchset.package).find_target()
+        if meant & {target.capability for target in asked}:
+            return group
+        return group.refuse(Outcome.UNSUPPORTED,
+                            f"is for {patchset.archs}, and opens nothing for {asked}")
 
     @property
     def toolkit(self) -> Toolkit:

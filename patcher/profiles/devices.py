@@ -50,7 +50,8 @@ def parse_device(text: str) -> Capability | Target:
 
 def by_name(text: str) -> Capability | None:
     """The capability of a marketing name, as people type it or as the driver prints it."""
-    plain = re.sub(r"[\s_-]+", "-", _MARKS.sub(" ", text.lower()).strip()).strip("-")
+    words = re.sub(r"(?<=\brtx)(?=\d)", " ", _MARKS.sub(" ", text.lower()))
+    plain = re.sub(r"[\s_-]+", "-", words.strip()).strip("-")
     return _names().get(plain)
 
 

@@ -112,6 +112,6 @@ class Site:
             assert not staged.refusals
             session.commit(staged, NoCaches())
 
-    def run(self, *arguments: str) -> int:
+    def run(self, *arguments: str, arch: str = "sm_120a") -> int:
         """The command line, on this folder."""
-        return main([*arguments, "--root", str(self.root), "--arch", "sm_120a", "--cuda", "12.8"])
+        return main([*arguments, "--root", str(self.root), "--arch", arch, "--cuda", "12.8"])

@@ -78,6 +78,17 @@ def test_json_carries_the_contract(site: Site, capfd: pytest.CaptureFixture[str]
     assert found["diff"].count("diff --git") == 3
 
 
+@pytest.mark.parametrize(("arch", "code"), [
+    ("4090", 3), ("h100", 3), ("sm_100a,sm_89", 3), ("5090", 0), ("sm_120", 0), ("12.1", 0),
+    ("sm_100a,sm_120a", 0)])
+def test_a_device_for_which_it_opens_nothing_is_refused(
+    site: Site, capfd: pytest.CaptureFixture[str], arch: str, code: int
+) -> None:
+    document = site.patchset(PATCHSET.replace("[sm_120a]", "[sm_120a, sm_121a]"))
+    assert site.run("diff", document, arch=arch) == code
+    assert ("opens nothing for" in "".join(capfd.readouterr())) is (code == 3)
+
+
 def test_applied_means_an_empty_diff(site: Site, capfd: pytest.CaptureFixture[str]) -> None:
     site.apply()
     assert site.run("diff", site.patchset()) == 0

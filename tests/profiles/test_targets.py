@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from patcher.arch import Capability, target
+from patcher.commands import options
 from patcher.errors import UsageError
 from patcher.package import Environment, Package, find_package
 from patcher.profiles import devices, profile_for
@@ -109,10 +111,23 @@ def test_auto_asks_the_driver_then_the_cache_then_assumes(
 @pytest.mark.parametrize(("name", "capability"), [
     ("5090", (12, 0)), ("RTX 5090", (12, 0)), ("NVIDIA GeForce RTX 5090 Laptop GPU", (12, 0)),
     ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", (12, 0)), ("GB10", (12, 1)),
-    ("dgx_spark", (12, 1)), ("H100", (9, 0)), ("B200", (10, 0)), ("12.1", (12, 1)),
+    ("dgx_spark", (12, 1)), ("rtx5090", (12, 0)), ("rtx pro 6000", (12, 0)),
+    ("H100", (9, 0)), ("B200", (10, 0)), ("12.1", (12, 1)),
 ])
 def test_names_as_people_and_drivers_write_them(name: str, capability: tuple[int, int]) -> None:
     assert devices.parse_device(name) == Capability(*capability)
+
+
+@pytest.mark.parametrize(("typed", "meant"), [
+    (["5090,h100"], ("5090", "h100")), (["sm_120a sm_121a"], ("sm_120a", "sm_121a")),
+    (["NVIDIA GeForce RTX 5090"], ("NVIDIA GeForce RTX 5090",)),
+    (["RTX 5090, gb10", "sm_90a"], ("RTX 5090", "gb10", "sm_90a")),
+])
+def test_a_list_of_devices_may_hold_names_with_spaces(
+    typed: list[str], meant: tuple[str, ...]
+) -> None:
+    context, option = click.Context(click.Command("x")), click.Option(["--arch"])
+    assert options.devices(context, option, typed) == meant
 
 
 def test_an_unknown_package_gets_the_arch_specific_target(tmp_path: Path) -> None:
