@@ -38,6 +38,7 @@ class Record:
     values: tuple[Value, ...] = ()  # and what these stood for
     writes: dict[str, Value] = field(default_factory=dict)
     _valid_in: dict[int, bool] = field(default_factory=dict)
+    _below: list[Record] | None = None
 
     def holds_in(self, search: SearchPath) -> bool:
         """Whether every header looked for, below too, is found in the same place by ``search``."""
@@ -50,8 +51,10 @@ class Record:
         return known
 
     def below(self) -> list[Record]:
-        """This record and all below it, each once."""
-        found = [self]
+        """This record and all below it, each once; for one that nothing is added to any more."""
+        if self._below is not None:
+            return self._below
+        found = self._below = [self]
         seen = {id(self)}
         for record in found:  # grows while it is walked
             for child in record.children:

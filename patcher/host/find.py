@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from patcher.arch import DEVICE, EMPTY, ArchSet, Target, known_targets
 from patcher.cuda.effects.outline import Function, outline
@@ -22,9 +23,16 @@ _CONSTANT = re.compile(
 
 def worth_reading(data: bytes) -> bool:
     """False when the source cannot ask for the device's capability."""
-    return any(word in data for word in _triggers())
+    return any(stem in data for stem in _stems()) and any(word in data for word in _triggers())
 
 
+@cache
+def _stems() -> tuple[bytes, ...]:
+    """Few words of which each trigger holds one."""
+    return tuple(stem.encode() for stem in words("stems"))
+
+
+@cache
 def _triggers() -> tuple[bytes, ...]:
     names = [*words("number"), *words("pair"), *words("attributes"), *words("properties")]
     return tuple(name.encode() for name in names)

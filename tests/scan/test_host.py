@@ -6,6 +6,7 @@ import pytest
 
 from patcher.gates import Gate
 from patcher.host import find_host_gates
+from patcher.host.values import words
 
 QUERY = """
   int major = 0, minor = 0;
@@ -83,3 +84,9 @@ def test_branches_around_a_check_leave_others_unreached() -> None:
 )
 def test_what_is_no_gate(body: str) -> None:
     assert not gates(body)
+
+
+def test_each_name_that_makes_a_file_worth_reading_holds_a_stem() -> None:
+    names = [*words("number"), *words("pair"), *words("attributes"), *words("properties")]
+    assert len(names) > 10
+    assert not [name for name in names if not any(stem in name for stem in words("stems"))]
