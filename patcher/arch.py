@@ -115,6 +115,12 @@ def _by_name() -> dict[str, Target]:
     return {target.name: target for target in known_targets()}
 
 
+@cache
+def _bits_of(capability: Capability) -> int:
+    return sum(1 << t.index for t in known_targets() if t.capability == capability)
+
+
+@cache
 def target(name: str) -> Target:
     """The target called ``sm_120a`` (or ``compute_120a``, ``120a``, ``12.0a``).
 
@@ -149,7 +155,7 @@ class ArchSet:
             elif isinstance(member, Target):
                 bits |= 1 << member.index
             else:
-                bits |= sum(1 << t.index for t in known_targets() if t.capability == member)
+                bits |= _bits_of(member)
         return cls(bits)
 
     def __or__(self, other: ArchSet) -> ArchSet:
