@@ -17,6 +17,7 @@ import pytest
 from patcher.arch import DEVICE, ArchSet, Capability
 from patcher.errors import Exit
 from tests.patchsets.installed import Installed, unpack
+from tests.patchsets.places import sizes_file
 
 pytestmark = [pytest.mark.wheels, pytest.mark.slow]
 Sliced = Callable[..., Path]
@@ -27,23 +28,29 @@ CALLS = "is_sm90_supported() or is_sm100_supported()"
 BOTH_VARIABLES = "_is_sm90_supported or _is_sm100_supported"
 
 
-@pytest.mark.parametrize(("sglang", "flashinfer"), [
-    ("0.5.7", "0.5.3"), ("0.5.8.post1", "0.6.1"), ("0.5.9", "0.6.3")])
-def test_the_whole_feature_is_one_transaction(sliced: Sliced, tmp_path: Path, sglang: str,
-                                              flashinfer: str) -> None:
+SGLANG, VLLM = "allreduce-fusion-sm120", "allreduce-fusion-vllm-sm120"
+
+
+@pytest.mark.parametrize(("patchset", "caller", "version", "flashinfer"), [
+    (SGLANG, "sglang", "0.5.7", "0.5.3"), (SGLANG, "sglang", "0.5.8.post1", "0.6.1"),
+    (SGLANG, "sglang", "0.5.9", "0.6.3"), (VLLM, "vllm", "0.12.0", "0.5.3"),
+    (VLLM, "vllm", "0.18.0", "0.6.6")])
+def test_the_whole_feature_is_one_transaction(
+        sliced: Sliced, tmp_path: Path, patchset: str, caller: str, version: str,
+        flashinfer: str) -> None:
     root = Installed(tmp_path / "root")
-    unpack(sliced("sglang", sglang), root.root)
+    unpack(sliced(caller, version), root.root)
     unpack(sliced("flashinfer-python", flashinfer), root.root)
     before = root.bytes()
-    assert root.run("apply", "allreduce-fusion-sm120") == Exit.DONE
+    assert root.run("apply", patchset) == Exit.DONE
     after = root.bytes()
     changed = {path for path in after if after[path] != before.get(path)}
-    assert {path.partition("/")[0] for path in changed} == {"flashinfer", "sglang"}
+    assert {path.partition("/")[0] for path in changed} == {"flashinfer", caller}
     majors = root.passes("flashinfer/jit/comm.py", "supported_major_versions",
                          "gen_trtllm_comm_module")
     assert not TWELVE - majors
     assert majors == _majors(before["flashinfer/jit/comm.py"]) | TWELVE
-    assert root.run("revert", "allreduce-fusion-sm120") == Exit.DONE
+    assert root.run("revert", patchset) == Exit.DONE
     assert root.bytes() == before
 
 
@@ -65,6 +72,19 @@ def test_half_of_it_never_stays_when_one_side_conflicts(
                                .replace(BOTH_VARIABLES, "_anything()"))
     before = root.bytes()
     assert root.run("apply", "allreduce-fusion-sm120", *more) == Exit.REFUSED
+    assert root.bytes() == before
+
+
+def test_half_of_it_never_stays_in_vllm_either(sliced: Sliced, tmp_path: Path) -> None:
+    root = Installed(tmp_path / "root")
+    unpack(sliced("vllm", "0.18.0"), root.root)
+    unpack(sliced("flashinfer-python", "0.6.6"), root.root)
+    path = root.root / sizes_file("0.18.0")
+    text = path.read_text("utf-8")
+    assert "\nFI_ALLREDUCE_FUSION_MAX_SIZE_MB: " in text
+    path.write_text(text.replace("\nFI_ALLREDUCE_FUSION_MAX_SIZE_MB: ", "\nOTHER: "))
+    before = root.bytes()
+    assert root.run("apply", VLLM, "--keep-going") == Exit.REFUSED
     assert root.bytes() == before
 
 
