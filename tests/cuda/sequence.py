@@ -88,9 +88,11 @@ class Sequences:
             if event.name in _OPENING:
                 stack.append(here)
             dead = (False, False)
-            if event.name == "endif":
+            if not stack or event.name in self._ignored:
+                pass  # without an #if it is an error, and ignored
+            elif event.name == "endif":
                 here = stack.pop()
-            elif event.name not in self._ignored:
+            else:
                 here = arms.get(event.line, dead)
             if here[0] and inside:
                 found.append((path, event.end_line))
