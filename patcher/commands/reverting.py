@@ -15,6 +15,7 @@ from patcher.engine.target import Target
 from patcher.errors import Conflict, Exit, UsageError
 from patcher.journal import Journal
 from patcher.package.model import Package
+from patcher.patchset.shipped import shipped
 from patcher.report.change import reverted
 from patcher.report.plan import PackageRow
 from patcher.transaction import NoCaches
@@ -34,7 +35,8 @@ class Reversion:
 
     def run(self, names: Sequence[str], *, every: bool) -> Exit:
         """Undo under the lock, and report. Raises Conflict when somebody's edit is in the way."""
-        with self._changing.session(check=self._check, timeout=self._timeout) as session:
+        look = self._check or not self._changing.site.home.path.exists()  # else it would be made
+        with self._changing.session(check=look, timeout=self._timeout) as session:
             drops = self._drops(session.journal, names, every)
             targets = self._targets(session.journal, drops)
             staged = session.stage(Request(drops=drops), targets)
@@ -42,7 +44,7 @@ class Reversion:
             rows = self._changing.rows(session, staged, targets.values())
             text = steps_diff(session, staged)
             after = Aftermath({}, (), ())
-            if not self._check:
+            if not look:
                 handler = self._changing.handler(self._timeout)
                 session.commit(staged, NoCaches() if self._no_cache else handler)
                 after = self._changing.aftermath(staged.journal, (), staged, handler.done)
@@ -59,7 +61,7 @@ class Reversion:
             raise UsageError(f"{len(applied)} patchsets are applied: {', '.join(sorted(applied))}",
                              next_step="name one, or use --all")
         chosen = [self._name(name, journal) for name in names] or list(applied)
-        if names and not applied:
+        if names and not applied and not self._changing.site.home.path.exists():
             click.echo(f"{self._changing.site.home.path} has no state: patched files that were "
                        "copied here need theirs beside them; else reinstall their package",
                        err=True)
@@ -73,10 +75,13 @@ class Reversion:
 
     @staticmethod
     def _name(typed: str, journal: Journal) -> str:
+        """The name of a patchset; one that nothing here or shipped has is a slip of the pen."""
         name = typed if typed in journal.patchsets else PurePath(typed).stem
         if name not in journal.patchsets:
-            there = ", ".join(sorted(journal.patchsets))
-            click.echo(f"{typed} is not applied{f'; what is: {there}' if there else ''}", err=True)
+            if journal.patchsets and not (name in shipped() or Path(typed).is_file()):
+                raise UsageError(f"no patchset {typed} is applied",
+                                 next_step=f"applied: {', '.join(sorted(journal.patchsets))}")
+            click.echo(f"{typed} is not applied", err=True)
         return name
 
     def _targets(self, journal: Journal, drops: frozenset[GroupName]) -> dict[str, Target]:

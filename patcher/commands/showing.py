@@ -52,6 +52,9 @@ def _shown(changing: Changing, session: Session, settings: Settings, project: Pr
         if settings.format == "json":
             settings.emit(_json(packages, found, problems, libraries))
         else:
+            if not found:
+                here = changing.site.environment
+                settings.tell(f"environment: {here.root or here.prefix} ({here.reason})")
             settings.emit("\n".join(_text(packages, found, libraries, project, lock)))
     for problem in problems:
         click.echo(f"not as locked: {problem}", err=True)

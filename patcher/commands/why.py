@@ -36,9 +36,7 @@ def command(settings: Settings, topic: str, everything: bool) -> Exit:
             settings.emit(render_json(report) if settings.format == "json" else found)
             return Exit.DONE
         if not names:
-            known = ", ".join(m.name for m in report.modules[:8])
-            raise UsageError(f"nothing in {package} excludes the target from {feature!r}",
-                             next_step=f"features with findings: {known}, ...")
+            raise _unknown(package, feature, [module.name for module in report.modules])
         report = only(report, names)
     if settings.format == "json":
         settings.emit(render_json(report))
@@ -77,6 +75,17 @@ def open_here(settings: Settings, name: str, feature: str) -> str:
                   for patchset in journal.patchsets.values() for group in patchset.groups.values()
                   if package.name in {patch.package for patch in group.patches}]
     return "\n".join([*lines, settings.again("next: sm-patch status")])
+
+
+def _unknown(package: str, feature: str, known: list[str]) -> UsageError:
+    """A slip of the pen must not read as if nothing were closed."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(feature, known, 3)
+    return UsageError(
+        f"{package} has no module or public function {feature!r}, and no closed kernel or flag",
+        next_step=f"did you mean {', '.join(near)}?" if near
+        else f"features with findings: {', '.join(known[:8])}, ...; all: sm-patch why {package}")
 
 
 def _is_path(topic: str) -> bool:

@@ -268,7 +268,8 @@ def _not_found(name: str, environment: Environment) -> PackageNotFound:
         hints += [f"it is in {site}: --root {site}" for site in _sites_below(environment.root)
                   if _is_in(name, replace(environment, site_packages=(site,)))]
     else:
-        other = "add --python VENV, the environment that starts your server"
+        other = ("a module is named PACKAGE:MODULE" if environment.reason.startswith("--python")
+                 else "add --python VENV, the environment that starts your server")
         hints += [f"it is in {found.prefix}: --python {found.python or found.prefix}"
                   for found in other_environments(environment) if _is_in(name, found)]
     if os.path.isdir(Path(name)):

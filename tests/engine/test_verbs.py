@@ -350,8 +350,9 @@ def test_a_lock_file_carries_a_change_to_another_machine(run: Run, site: Path, t
     code, out, _ = run("status", "--lock", lock, where="b")
     assert code == 1
     assert out.splitlines()[-1].endswith(f" --from-lock {lock}")
-    assert run("revert", "tinyopen")[2].startswith(
-        "tinyopen is not applied; what is: tiny-open")
+    code, _, err = run("revert", "tinyopen")
+    assert (code, err.splitlines()) == (2, ["sm-patch: no patchset tinyopen is applied",
+                                            "  next: applied: tiny-open"])
     assert run("apply", "--from-lock", lock, where="b")[0] == 0
     assert run("status", "--lock", lock, where="b")[0] == 0
     digest = run("status", "--digest")[1]

@@ -156,6 +156,15 @@ def test_why_of_an_unknown_feature_names_known_ones(capsys: pytest.CaptureFixtur
     assert "trtllm_comm" in capsys.readouterr().err
 
 
+def test_a_slip_of_the_pen_does_not_read_as_an_all_clear(
+    capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["why", "flashinfer:trtllm_com", "--root", str(MINI), "--arch", "5090"]) == 2
+    error = capsys.readouterr().err
+    assert "no module or public function 'trtllm_com'" in error
+    assert "did you mean trtllm_comm" in error
+
+
 @pytest.mark.parametrize(("option", "typed", "near"), [
     ("--module", "trtlm_com", "did you mean trtllm_comm"),
     ("--module", "nonsense", "flashinfer lists those with gates"),
