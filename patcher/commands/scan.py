@@ -40,7 +40,7 @@ _LAYERS = ("python", "preprocessor", "host", "build", "binary")
               help="Exit with 1 when a finding (with --baseline: a new one) is that grave.")
 @click.option("--self-check", is_flag=True,
               help="Have pcpp evaluate the conditions, too; exit with 1 when it differs.")
-@common("arch", "reference", "cuda", "root", "python", "env_from", "format", "output",
+@common("arch", "reference", "cuda", "root", "python", "state", "env_from", "format", "output",
         formats=("text", "json", "sarif", "html", "markdown"))
 def command(
     settings: Settings, packages: tuple[str, ...], everything: bool, expand: bool,

@@ -56,7 +56,7 @@ def scanned(settings: Settings, names: Sequence[str], options: Options) -> Scann
     from patcher.arch import target
     from patcher.package.environment import find_environment
     from patcher.package.find import find_package
-    from patcher.scan.combine import combine
+    from patcher.scan.combine import combine, within
     from patcher.toolchain.find import find_toolkit
 
     environment = find_environment(settings.python, settings.root)
@@ -71,7 +71,9 @@ def scanned(settings: Settings, names: Sequence[str], options: Options) -> Scann
             settings.tell(f"{package.name}: {warning}")
         _say_what_is_gone(settings, package)
         report, tree = _scan(settings, package, toolkit, references, options)
-        reports.append(report)
+        if options.modules:
+            report = within(report, options.modules)
+        reports.append(replace(report, applied=_applied(settings, package, toolkit, options)))
         trees.append(tree)
     report = combine(reports)
     if options.units and not report.unit_count:
@@ -79,6 +81,22 @@ def scanned(settings: Settings, names: Sequence[str], options: Options) -> Scann
                          f"{' or '.join(package.name for package in packages)}",
                          next_step="name it by its path below site-packages")
     return Scanned(report, tuple(trees))
+
+
+def _applied(settings: Settings, package: Package, toolkit: Toolkit, options: Options
+             ) -> dict[str, tuple[str, ...]]:
+    """The groups in place by module, of those asked for; none when that cannot be read."""
+    from patcher.affected import Installed
+    from patcher.commands.inplace import in_place
+    from patcher.profiles import profile_for
+
+    try:
+        found = in_place(settings, Installed(package, profile_for(package), lambda: toolkit))
+    except PatcherError as error:  # a scan needs no journal
+        settings.tell(f"{package.name}: what is applied is not known: {error.what}")
+        return {}
+    return {name: groups for name, groups in found.items()
+            if not options.modules or name in options.modules}
 
 
 def _refuse_unknown(names: Sequence[str], packages: Sequence[Package], toolkit: Toolkit) -> None:

@@ -13,7 +13,7 @@ from patcher.errors import Exit, UsageError
 @click.argument("topic", metavar="PACKAGE[:MODULE]", shell_complete=completion.packages)
 @click.option("--all", "everything", is_flag=True,
               help="Without MODULE: every feature with a finding, layer by layer.")
-@common("arch", "reference", "cuda", "root", "python", "format", "output")
+@common("arch", "reference", "cuda", "root", "python", "state", "format", "output")
 def command(settings: Settings, topic: str, everything: bool) -> Exit:
     """Show why a feature is closed, from its public functions to the binary.
 
@@ -48,11 +48,11 @@ def command(settings: Settings, topic: str, everything: bool) -> Exit:
 
 def open_here(settings: Settings, name: str, feature: str) -> str:
     """The answer for a feature that nothing excludes the target from; "" when there is none."""
+    from patcher.affected import Installed
+    from patcher.commands.inplace import in_place
     from patcher.package.environment import find_environment
     from patcher.package.find import find_package
     from patcher.profiles import profile_for
-    from patcher.session import reading
-    from patcher.state import find_home
     from patcher.toolchain.find import find_toolkit
 
     environment = find_environment(settings.python, settings.root)
@@ -68,12 +68,11 @@ def open_here(settings: Settings, name: str, feature: str) -> str:
     targets = ", ".join(dict.fromkeys(
         profile.resolve_target(device, package, toolkit).target.name for device in settings.arch))
     lines = [f"{', '.join(found)}: nothing excludes {targets}"]
-    if environment.prefix is not None or environment.root is not None:
-        journal = reading(find_home(prefix=environment.prefix, root=environment.root,
-                                    state=settings.state)).journal
-        lines += [f"  applied here: {patchset.name}/{group.id}"
-                  for patchset in journal.patchsets.values() for group in patchset.groups.values()
-                  if package.name in {patch.package for patch in group.patches}]
+    applied = in_place(settings, Installed(package, profile, lambda: toolkit))
+    lines += [f"  applied here: {group}" for group in dict.fromkeys(
+        group for module in found for group in applied.get(module, ()))]
+    lines += [f"  applied here, for modules that are not known: {group}"
+              for group in applied.get("", ())]
     return "\n".join([*lines, settings.again("next: sm-patch status")])
 
 

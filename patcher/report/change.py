@@ -23,7 +23,7 @@ def applied(plan: Plan, rows: Sequence[PackageRow], effects: Effects,
             changed: bool, check: bool) -> Iterator[str]:
     """What apply did, or would do, or why it did not."""
     yield _answer(plan, rows, changed, check)
-    yield from lines(plan, "apply")
+    yield from lines(plan, "apply", done=changed and not check)
     for (patchset, group), (state, reason) in effects.items():
         yield f"{patchset}/{group}: effective: {state.value}{f' ({reason})' if reason else ''}"
     yield from _around(caches, restart)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from patcher.gates import Cause, Gate, Severity
 from patcher.scan.model import SHUTTING_RULES, ModuleReport, Report
@@ -12,7 +12,7 @@ ORDER = [Severity.CRITICAL, Severity.WARNING, Severity.INFO]
 
 def headline(report: Report) -> str:
     """The answer in one sentence, with what had to be assumed."""
-    built = report.modules or any(row.module for row in report.configurations)
+    built = report.modules or report.applied or any(row.module for row in report.configurations)
     text = _modules_headline(report) if built else _gates_headline(report)
     return text + (f" (assumed: {'; '.join(report.assumed)})" if report.assumed else "")
 
@@ -42,14 +42,15 @@ def _modules_headline(report: Report) -> str:
     opened = [name for name in openable if name in shut]
     repaired = [name for name in openable if name not in shut]
     noun = "module" if len(closed) == 1 else "modules"
-    text = f"{len(closed)} {noun} closed on {targets}"
+    text = "".join(f"{said}; " for said in _applied(report, shut))
+    text += f"{len(closed)} {noun} closed on {targets}"
     if opened:
         text += f"; {len(opened)} can be opened: {', '.join(opened)}"
     if repaired:
         text += f"; {len(repaired)} built for it can be repaired: {', '.join(repaired)}"
     groups = dict.fromkeys(g.opened_by for g in report.findings if g.opened_by)
     if groups and not openable:
-        text += f"; gates of no module can be opened: {', '.join(map(str, groups))}"
+        text += f"; gates that close no module can be opened by {', '.join(map(str, groups))}"
     elif not openable and (others := _critical_besides(report, closed)):
         text += f"; {others} critical gates in what is built for it"
     elif not openable:
@@ -57,6 +58,16 @@ def _modules_headline(report: Report) -> str:
         reasons = _reasons(report)
         text += f": what stays closed is {reasons}" if reasons else ""
     return text
+
+
+def _applied(report: Report, shut: Collection[str]) -> list[str]:
+    """The modules that are open with a group in place, by group."""
+    by_groups: dict[tuple[str, ...], list[str]] = {}
+    for module, groups in report.applied.items():
+        if module and module not in shut:
+            by_groups.setdefault(groups, []).append(module)
+    return [f"{', '.join(modules)}: open ({', '.join(groups)} applied)"
+            for groups, modules in by_groups.items()]
 
 
 def _critical_besides(report: Report, closed: Sequence[ModuleReport]) -> int:

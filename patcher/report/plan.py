@@ -59,19 +59,20 @@ def _group(group: GroupPlan, effective: str | None) -> dict[str, Any]:
     }
 
 
-def lines(plan: Plan, verb: str) -> Iterator[str]:
-    """One line per selected group and what to do next, for stderr."""
+def lines(plan: Plan, verb: str, *, done: bool = False) -> Iterator[str]:
+    """Each selected group with its outcome, or with ``done`` as applied; and what to do next."""
     for item in plan.patchsets:
         name = item.patchset.name
         for group in item.groups:
             if group.selected:
-                yield from _lines_of(name, group)
+                yield from _lines_of(name, group, done)
         yield from _next(item, verb)
 
 
-def _lines_of(name: str, group: GroupPlan) -> Iterator[str]:
+def _lines_of(name: str, group: GroupPlan, done: bool) -> Iterator[str]:
     reason = f": {group.reason}" if group.reason else ""
-    yield f"{name}/{group.id}: {group.outcome.value}{reason}"
+    written = done and group.outcome is Outcome.APPLICABLE
+    yield f"{name}/{group.id}: {'applied' if written else group.outcome.value}{reason}"
     yield from (f"  {line}" for line in _cautions(group))
 
 

@@ -68,6 +68,8 @@ def next_command(report: Report) -> str:
     closed = [module.name for module in report.modules if module.closed]
     if closed:
         return f"sm-patch why {shlex.quote(f'{package}:{closed[0]}')}"
+    if report.applied:
+        return "sm-patch status"
     return f"sm-patch doctor {package}"
 
 

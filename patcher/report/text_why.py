@@ -50,8 +50,8 @@ def _line(module: ModuleReport, groups: Sequence[str]) -> Iterator[str]:
     """A module that can be opened: its state, its closed layers, and by what."""
     layers = ", ".join(f"{state.closed} {state.layer.value}" for state in module.layers
                        if state.closed)
-    state = "closed" if module.closed else "open"
-    yield from wrap(f"{state}; gates that close it: {layers or 'none that counts'}; "
+    state = "closed; gates that close it" if module.closed else "open; closed gates in its code"
+    yield from wrap(f"{state}: {layers or 'none that counts'}; "
                     f"opened by {', '.join(groups)}", f"{module.name}: ")
 
 

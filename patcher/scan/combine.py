@@ -32,6 +32,7 @@ def combine(reports: Sequence[Report]) -> Report:
         sites=tuple(site for r in reports for site in r.sites),
         notes=tuple(n for r in reports for n in r.notes),
         warnings=tuple(w for r in reports for w in r.warnings),
+        applied={name: groups for r in reports for name, groups in r.applied.items()},
         details={k: v for r in reports for k, v in r.details.items()},
     )
 
@@ -69,6 +70,12 @@ def only(report: Report, names: Sequence[str]) -> Report:
     wanted = {identifier for module in modules for identifier in module.gates}
     return replace(report, modules=modules,
                    gates=tuple(gate for gate in report.gates if gate.id in wanted))
+
+
+def within(report: Report, names: Sequence[str]) -> Report:
+    """The report without the gates that concern none of some modules."""
+    return replace(report, gates=tuple(gate for gate in report.gates
+                                       if not set(names).isdisjoint(gate.modules)))
 
 
 def about(report: Report, topic: str) -> list[str]:

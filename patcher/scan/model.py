@@ -176,7 +176,8 @@ class ToolchainRow:
 class Report:
     """The answer of a scan. ``gates`` are ranked; ``notes`` are sentences for the reader.
 
-    ``used`` names the modules of this user's cache, None when it was not looked at.
+    ``used`` names the modules of this user's cache, None when it was not looked at;
+    ``applied`` names by module the groups in place that change it.
     """
 
     packages: tuple[PackageRow, ...]
@@ -195,6 +196,7 @@ class Report:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     used: tuple[str, ...] | None = None
+    applied: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     details: Mapping[str, tuple[Gate, ...]] = field(default_factory=dict)  # row id -> its gates
 
     @property

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
-from patcher.gates import Gate, Layer
+from patcher.gates import Cause, Gate, Layer
 from patcher.report.headline import headline
 from patcher.report.text_scan import next_command
 from patcher.scan.model import LayerState, ModuleReport
@@ -20,7 +21,7 @@ BY_OTHER = replace(OTHER, opened_by="made/other")
 @pytest.mark.parametrize(("loose", "mine", "said", "command"), [
     # a gate of no module comes first, and a module can be opened: that one is next
     ([BY_OTHER], [SHUT, BY_FIRST], "1 can be opened: two", "--group first"),
-    ([BY_OTHER], [SHUT], "gates of no module can be opened: made/other", "--group other"),
+    ([BY_OTHER], [SHUT], "gates that close no module can be opened by made/other", "--group other"),
     ([OTHER], [SHUT], "nothing to patch here", "sm-patch why made:one"),
 ])
 def test_the_next_command_follows_from_the_headline(
@@ -48,4 +49,29 @@ def test_a_closed_module_is_openable_only_by_what_shuts_it() -> None:
     state = (LayerState(Layer.BUILD, 1, "closed"),)
     both = ModuleReport("one", state, (), (shut.id, BY_FIRST.id), closed=True)
     said = headline(report([shut, BY_FIRST], [both]))
-    assert said.startswith("1 module closed on sm_120a; gates of no module can be opened")
+    assert said.startswith("1 module closed on sm_120a; gates that close no module can be opened")
+
+
+def test_what_is_open_by_a_group_in_place_comes_first() -> None:
+    """A closed module is not said to be open, and a group's modules stand together."""
+    state = LayerState(Layer.PYTHON, 1, "closed")
+    shut = ModuleReport("one", (state,), (), (SHUT.id,), closed=True)
+    applied = {"one": ("made/lost",), "two": ("made/first",), "three": ("made/first",),
+               "": ("made/header",)}
+    made = replace(report([SHUT], [shut]), applied=applied)
+    assert headline(made).startswith(
+        "two, three: open (made/first applied); 1 module closed on sm_120a; nothing to patch here")
+    assert next_command(made) == "sm-patch why made:one"
+    assert next_command(replace(made, modules=(), gates=())) == "sm-patch status"
+
+
+def test_the_causes_add_up_to_what_is_closed() -> None:
+    gates = [gate(f"{n}.py", n + 1, cause=cause) for n, cause in enumerate(
+        [Cause.HARDWARE, Cause.INTENDED, Cause.UNKNOWN, Cause.UNKNOWN])]
+    # the last gate is in a module that is built, too, and the third one in two closed ones
+    closed = [ModuleReport(f"m{n}", (), (), (gates[n].id, gates[2].id), closed=True)
+              for n in range(3)]
+    said = headline(report(gates, [*closed, ModuleReport("built", (), (), (gates[3].id,))]))
+    total, rest = re.match(r"(\d+) modules closed on sm_120a; nothing to patch here: "
+                           r"what stays closed is (.*)", said).groups()  # type: ignore[union-attr]
+    assert int(total) == 3 == sum(int(n) for n in re.findall(r"\d+", rest))

@@ -47,3 +47,12 @@ def test_the_next_command_asks_about_what_can_be_opened() -> None:
 def test_every_module_is_there_with_all() -> None:
     text = render_why(package())
     assert all(f"m{n:03} in" in text for n in range(MANY))
+
+
+def test_only_a_closed_module_has_gates_that_close_it() -> None:
+    """A built module's repairable gates are in its code."""
+    mine = replace(gate("p/own.cuh", 1), opened_by="made/first")
+    for closed, said in ((True, "closed; gates that close it: 1 python"),
+                         (False, "open; closed gates in its code: 1 python")):
+        text = render_summary(report([mine], [module("mine", mine, closed=closed)]))
+        assert f"mine: {said}; opened by made/first" in text

@@ -261,3 +261,22 @@ def test_a_package_without_modules_is_counted_in_gates(
     (folder / "a.py").write_text("f(supported_major_versions=[9, 10])\n")
     assert run(capsys, *arguments).startswith(
         "gates that exclude sm_120a: 1 critical, 1 warning; no shipped group opens one\n")
+
+
+def test_after_apply_the_patched_module_is_named_open(
+        capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The group that opens the module, and no other, is told by scan and why; until it is lost."""
+    root = shutil.copytree(MINI, tmp_path / "root")
+    where = ("--root", str(root), "--arch", "sm_120a")
+    run(capsys, "apply", "flashinfer-sm120", *where)
+    said = "trtllm_comm: open (flashinfer-sm120/trtllm-comm applied);"
+    assert run(capsys, "scan", "flashinfer", *where).startswith(said)
+    text = run(capsys, "scan", "flashinfer", *where, "--module", "trtllm_comm")
+    assert text.startswith(f"{said} 0 modules closed on\nsm_120a")
+    assert not re.search("dsv3-router|flashinfer-sm120/gdc", text)
+    assert text.splitlines()[-1] == f"Next: sm-patch status --root {root}"
+    text = run(capsys, "why", "flashinfer:trtllm_allreduce_fusion", *where)
+    assert [line for line in text.splitlines() if "applied here" in line] == [
+        "  applied here: flashinfer-sm120/trtllm-comm"]
+    shutil.copytree(MINI, root, dirs_exist_ok=True)  # installed again: the gate is shut
+    assert run(capsys, "scan", "flashinfer", *where).startswith("2 modules closed on sm_120a")
