@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EROFS
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,8 @@ def exclusive(path: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
                        next_step="wait for it, or raise --lock-timeout") from None
     except OSError as error:
         raise Refused(f"cannot lock: {error.strerror}", where=str(path),
-                      next_step="run as the user who owns it") from error
+                      next_step="mount it writable, or patch a copy with --root"
+                      if error.errno == EROFS else "run as the user who owns it") from error
     try:
         yield
     finally:

@@ -83,7 +83,8 @@ class StateHome:
 
     def check(self) -> None:
         """Refuse a home that somebody else could have prepared; raises Refused."""
-        trusted = {0, os.geteuid(), os.stat(self.anchor).st_uid}
+        owner = os.stat(self.anchor).st_uid
+        trusted = {0, os.geteuid(), owner}
         hidden = [p for p in self.path.parents if p.name == ".sm-patch"]
         for place in (*hidden, self.path, self.path / "originals"):
             try:
@@ -97,7 +98,12 @@ class StateHome:
             if not stat.S_ISDIR(info.st_mode):
                 raise Refused("the state home is not a plain folder", where=str(place),
                               next_step="name another one with --state")
-            if info.st_uid not in trusted or info.st_mode & 0o022:
+            if info.st_uid not in trusted:
+                raise Refused(f"the state home is owned by user {info.st_uid}, who is neither "
+                              "you nor the environment's owner", where=str(place),
+                              next_step=f"chown -R {owner} {place} if it is yours, or "
+                              "name another one with --state")
+            if info.st_mode & 0o022:
                 raise Refused("others may write the state home", where=str(place),
                               next_step=f"chmod go-w {place}, or name another one with --state")
 

@@ -46,9 +46,14 @@ def requests(names: Sequence[str], groups: Sequence[str]) -> list[Request]:
         if chosen or not groups:
             found.append(Request(patchset, tuple(chosen)))
     if left:
-        known = ", ".join(f"{p.name}/{g.id}" for p in patchsets for g in p.groups)
+        from difflib import get_close_matches
+
+        known = {g.id: f"{p.name}/{g.id}" for p in patchsets for g in p.groups}
+        near = [one for name in sorted(left)
+                for one in get_close_matches(name.replace("_", "-"), known, 1, 0.75)]
         raise UsageError(f"no group {', '.join(sorted(left))} in these patchsets",
-                         next_step=f"groups: {known}")
+                         next_step=f"did you mean --group {','.join(near)}?" if near
+                         else f"groups: {', '.join(known.values())}")
     return found
 
 

@@ -61,6 +61,9 @@ def find_patchset(name: str) -> Path:
     bare = path.stem if path.suffix in (".yaml", ".yml") else path.name
     if bare in known and str(path.parent) in (".", "patchsets"):
         return known[bare]
+    head, _, group = name.partition("/")
+    if head in known and group:  # as reports name a group
+        raise InputError("no such patchset", where=name, next_step=f"{head} --group {group}")
     near = difflib.get_close_matches(bare, known, 3, 0.4) or sorted(known)
     advice = f"shipped: {', '.join(near)}" if near else "give the path of a YAML file"
     raise InputError("no such patchset", where=name, next_step=advice)

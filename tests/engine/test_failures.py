@@ -283,7 +283,7 @@ def test_a_home_that_others_may_write_is_refused(package: Package) -> None:
         place.chmod(0o755)
     if os.geteuid() == 0:
         os.chown(home.path, 12345, 12345)
-        with pytest.raises(Refused, match="others may write"):
+        with pytest.raises(Refused, match="owned by user 12345"):
             states(package)
         os.chown(home.path, 0, 0)
     assert states(package) == {"p": State.APPLIED}

@@ -78,6 +78,19 @@ def test_json_carries_the_contract(site: Site, capfd: pytest.CaptureFixture[str]
     assert found["diff"].count("diff --git") == 3
 
 
+@pytest.mark.parametrize(("typed", "near"), [
+    (["flashinfer-sm120/trtllm-comm"], "flashinfer-sm120 --group trtllm-comm"),
+    (["flashinfer-sm120", "--group", "trtllm_comm"], "did you mean --group trtllm-comm?"),
+    (["flashinfer-sm120", "--group", "trtlm-com"], "did you mean --group trtllm-comm?"),
+    (["flashinfer-sm120", "--group", "nonsense"], "groups: flashinfer-sm120/trtllm-comm"),
+])
+def test_a_group_as_a_report_names_it_leads_to_the_option(
+    site: Site, capfd: pytest.CaptureFixture[str], typed: list[str], near: str
+) -> None:
+    assert site.run("diff", *typed) == 2
+    assert near in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(("arch", "code"), [
     ("4090", 3), ("h100", 3), ("sm_100a,sm_89", 3), ("5090", 0), ("sm_120", 0), ("12.1", 0),
     ("sm_100a,sm_120a", 0)])
