@@ -69,10 +69,15 @@ def _hollow(before: Row, after: Row) -> str:
 
 
 def _elsewhere(rows: Sequence[Row]) -> Iterator[str]:
-    """One line per unit on the passes that must not change."""
+    """One line per unit on the passes that must not change.
+
+    Compared is what the patches for the asked targets alone make of them; those
+    marked as concerning every target are meant to change them.
+    """
     for unit, row in {row["unit"]: row for row in rows}.items():
         if row["unchanged"] and not row["changed"]:
-            yield f"  unchanged for {' '.join(row['unchanged'])}: {unit}"
+            yield (f"  unchanged for {' '.join(row['unchanged'])}, "
+                   f"edits for every target aside: {unit}")
 
 
 def _fit(text: str, width: int = 300) -> str:
