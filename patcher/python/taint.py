@@ -35,7 +35,7 @@ class Lines:
         self._words: dict[ast.AST, frozenset[str]] = {}
         self._flags = self._found(_FLAGS)
         self._add(vocabulary().hints)  # one by one: a literal is found 20 times faster
-        self.carriers: set[str] = set()  # names that are given an architecture, or a test of one
+        self.carriers: set[str] = set()  # names that carry an architecture to other functions
         self._spread(module)
 
     def touch(self, node: ast.AST) -> bool:
@@ -81,15 +81,15 @@ class Lines:
         self._hits = sorted(found)
 
     def _spread(self, module: Module) -> None:
-        pairs = [(name, place) for name, place in _bindings(module, self)
+        pairs = [(name, place, wide) for name, place, wide in _bindings(module, self)
                  if name not in _COMMON and len(name) > 2]
         for _ in range(_ROUNDS):
-            fresh = {name for name, place in pairs if self._depends(place)}
+            fresh = {name for name, place, _ in pairs if self._depends(place)}
             if not fresh:
                 return
+            self.carriers |= {name for name, _, wide in pairs if wide and name in fresh}
             pairs = [pair for pair in pairs if pair[0] not in fresh]
             self._names.update(dict.fromkeys(fresh, True))
-            self.carriers |= fresh
             hinted = {name for name in fresh if not vocabulary().hint.search(name)}
             if hinted:
                 self._add(re.compile(rf"{re.escape(name)}\b") for name in sorted(hinted))
@@ -142,9 +142,10 @@ def _is_test(node: ast.AST) -> bool:
     return isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp)
 
 
-def _bindings(module: Module, lines: Lines) -> Iterable[tuple[str, Binding]]:
-    """Names that may carry an architecture to another line. A test kept in an attribute or in
-    a module's variable is a gate of its own, so only local names carry tests on."""
+def _bindings(module: Module, lines: Lines) -> Iterable[tuple[str, Binding, bool]]:
+    """Names that may carry an architecture to another line, and whether to another function
+    as well. A test kept in an attribute or in a module's variable is a gate of its own, so
+    only local names carry tests on."""
     stack: list[list[ast.stmt]] = [module.tree.body]
     yield from _carried(module.bindings, local=False)
     while stack:
@@ -154,11 +155,11 @@ def _bindings(module: Module, lines: Lines) -> Iterable[tuple[str, Binding]]:
             stack.append(statement.body)
 
 
-def _carried(bindings: Bindings, *, local: bool) -> Iterable[tuple[str, Binding]]:
+def _carried(bindings: Bindings, *, local: bool) -> Iterable[tuple[str, Binding, bool]]:
     for name, places in bindings.items():
         for place in places:
             if _carries(place.node) or (local and "." not in name and _is_test(place.node)):
-                yield name.rpartition(".")[2], place
+                yield name.rpartition(".")[2], place, not local or "." in name
 
 
 def _definitions(body: list[ast.stmt]) -> list[_Definition]:
