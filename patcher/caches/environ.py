@@ -45,6 +45,9 @@ def _of_process(pid: str, names: Set[str]) -> dict[str, str]:
     if not pid.isdecimal():
         raise UsageError(f"not a process id: {pid!r}", next_step="write pid:1234")
     place = f"/proc/{pid}/environ"
+    if not os.path.isdir(f"/proc/{pid}"):
+        raise InputError("no such process", where=f"pid:{pid}",
+                         next_step="ps -e -o pid,args lists those that run")
     pairs = (item.partition(b"=") for item in _read(place).split(b"\0"))
     # names are compared before anything is decoded or kept
     wanted = {name.encode() for name in names}
@@ -83,7 +86,8 @@ def _unit_files(unit: str) -> list[str]:
     """The unit file that counts (the first found), then its drop-ins in systemd's order."""
     files = [f"{folder}/{unit}" for folder in _UNIT_FOLDERS if os.path.isfile(f"{folder}/{unit}")]
     if not files:
-        raise InputError("no such unit", where=unit, next_step="use --env-from pid:N or file:PATH")
+        raise InputError("no such unit", where=f"unit:{unit}",
+                         next_step="use --env-from pid:N or file:PATH")
     drop_ins = {p.name: str(p) for folder in reversed(_UNIT_FOLDERS)
                 for p in Path(folder, f"{unit}.d").glob("*.conf")}
     return [files[0], *(drop_ins[name] for name in sorted(drop_ins))]

@@ -28,6 +28,7 @@ from patcher.profiles import profile_for
 from patcher.readiness import aot, findings
 from patcher.report.change import applied
 from patcher.report.plan import PackageRow, cautions, to_json
+from patcher.report.wrapping import talk
 from patcher.session import Session
 from patcher.transaction import NoCaches
 
@@ -138,9 +139,10 @@ class Application:
                 rows, text = [replace(row, after=row.before) for row in rows], ""
             else:
                 self._preflight(planner, _without_refused(plan))
-            said = () if stopped else tuple(cautions(plan))
+            shown = self._settings.format == "text" and self._settings.output is None
+            said = () if stopped or shown else tuple(cautions(plan))  # the text has them, too
             for note in dict.fromkeys((*planner.notes, *said, *proven_notes(plan, planner))):
-                self._settings.tell(note)
+                self._settings.tell("\n".join(talk(note)))
             after = Aftermath({}, (), ())
             if not (options.check or stopped):
                 after = self._write(session, plan, staged, rows)

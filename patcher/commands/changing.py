@@ -12,6 +12,7 @@ from typing import Any
 from patcher.affected import Surroundings, effect
 from patcher.caches.actions import CacheAction
 from patcher.caches.aot import dropped_libraries
+from patcher.caches.environ import read_environ
 from patcher.caches.handler import CacheHandler
 from patcher.commands.installed import Site
 from patcher.commands.options import Settings
@@ -41,6 +42,8 @@ class Changing:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        if settings.env_from:  # a server that is not there is no reason to look at ours
+            read_environ(settings.env_from)
         self.site = Site(settings)
 
     @property

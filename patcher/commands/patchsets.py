@@ -88,10 +88,12 @@ def _group(patchset: Patchset, group: Group, fit: Fit) -> dict[str, Any]:
 
 
 def _lines(rows: list[tuple[Patchset, dict[str, Fit]]]) -> Iterator[str]:
+    from patcher.report.wrapping import wrap
+
     fitting = [(patchset.name, group.id) for patchset, fits in rows for group in patchset.groups
                if fits[group.id].outcome == "applicable"]
-    yield (f"{len(rows)} patchsets; applicable here: "
-           f"{', '.join('/'.join(one) for one in fitting) or 'none'}")
+    yield from wrap(f"{len(rows)} patchsets; applicable here: "
+                    f"{', '.join('/'.join(one) for one in fitting) or 'none'}")
     for patchset, fits in rows:
         yield f"{patchset.name}  {patchset.summary}"
         for group in patchset.groups:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import click
@@ -33,6 +34,8 @@ def command(settings: Settings, words: tuple[str, ...], lock: str | None) -> Exi
     for problem in problems:
         click.echo(f"sm-patch: {problem}", err=True)
     if problems:
+        way = f"sm-patch apply --from-lock {shlex.quote(lock)}" if lock else "sm-patch status"
+        settings.tell(f"next: {way}")
         return Exit.CHECK_FAILED
     try:
         os.execvpe(words[0], list(words),

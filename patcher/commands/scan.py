@@ -57,6 +57,10 @@ def command(
     from patcher.scan.combine import since
     from patcher.scan.model import Options
 
+    if settings.env_from:
+        from patcher.caches.environ import read_environ
+
+        read_environ(settings.env_from)  # one that is not there is an error without --used, too
     checked = _second_opinion() if self_check else None
     options = Options(frozenset(map(Layer, layers)), modules, units, conditions=checked)
     found = scanned(settings, packages, options)

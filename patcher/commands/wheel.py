@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,10 @@ def command(settings: Settings, patchsets: tuple[str, ...], wheel: Path, folder:
 
     if wheel.suffix != ".whl":
         raise InputError("not a wheel", where=str(wheel), next_step="the last name is the wheel")
+    if not wheel.is_file():
+        name, version, *_ = [*wheel.name.split("-"), "VERSION"]
+        raise InputError("no such file", where=str(wheel),
+                         next_step=f"pip download --no-deps {shlex.quote(f'{name}=={version}')}")
     if not folder.is_dir():
         raise InputError("not a folder", where=str(folder), next_step=f"mkdir -p {folder}")
     environment = _environment(settings)

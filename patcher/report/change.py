@@ -11,6 +11,7 @@ from patcher.operations.base import Outcome
 from patcher.patchset.load import typed
 from patcher.plan import Plan
 from patcher.report.plan import PackageRow, command, lines
+from patcher.report.wrapping import wrap
 from patcher.status import Effective
 
 _SCREEN = 20  # lines for the files of one change
@@ -22,7 +23,7 @@ def applied(plan: Plan, rows: Sequence[PackageRow], effects: Effects,
             caches: Iterable[CacheAction], restart: Sequence[Mapping[str, Any]], *,
             changed: bool, check: bool) -> Iterator[str]:
     """What apply did, or would do, or why it did not."""
-    yield _answer(plan, rows, changed, check)
+    yield from wrap(_answer(plan, rows, changed, check))
     yield from lines(plan, "apply", done=changed and not check)
     for (patchset, group), (state, reason) in effects.items():
         yield f"{patchset}/{group}: effective: {state.value}{f' ({reason})' if reason else ''}"

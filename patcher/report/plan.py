@@ -10,6 +10,7 @@ from typing import Any
 from patcher.operations.base import Outcome
 from patcher.patchset.load import typed
 from patcher.plan import GroupPlan, PatchsetPlan, Plan
+from patcher.report.wrapping import wrap
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +103,8 @@ def _next(item: PatchsetPlan, verb: str) -> Iterator[str]:
             yield f"  this goes through: {command(verb, name, fine)}"
     for group in item.groups:
         if not group.selected and group.outcome is Outcome.APPLICABLE:
-            line = command(verb, name, [group.id])
-            yield f"also there: {group.id} ({group.group.summary}): {line}"
+            yield from wrap(f"{group.id} ({group.group.summary}):", "also there: ", "  ")
+            yield f"  {command(verb, name, [group.id])}"
 
 
 def command(verb: str, name: str, groups: Sequence[str]) -> str:

@@ -16,12 +16,14 @@ from typing import IO
 
 PIPE = 80
 WIDEST = 120  # longer lines are hard to read
-_WHOLE = re.compile(r"\s*(?:next|Next|repair|or|this goes through|also there)\b[^:]*: |\S+ --hash=")
+_WHOLE = re.compile(r"\s*(?:next|Next|repair|or|this goes through|also there)\b[^:]*: "
+                    r"|\s*sm-patch [a-z]+ |\S+ --hash=")
 _HUNK = re.compile(r"\s*@@ -\d")
 _COLOURS = (  # first that matches a line, or a part of it
     (re.compile(r"^(?:next|Next): .*"), "36"),
-    (re.compile(r"\[critical\]|\bcritical:|\bhollow\b|\bNOT proven\b|\bconflict\b|\bdrifted\b"
-                r"|\blost\b|\berror\b(?=[: ])|^sm-patch: "), "31"),
+    (re.compile(r"\[critical\]|\bcritical:|(?<!\bno )(?<!\b0 )(?<!without a )\bhollow\b"
+                r"|\bNOT proven\b|\bconflict\b|\bdrifted\b|\blost\b"
+                r"|\berror\b(?=[: ])|^sm-patch: "), "31"),
     (re.compile(r"\[warning\]|\bwarning:|\bpartial\b|\bnote:|\beffective: (?:no|after-restart)"),
      "33"),
     (re.compile(r"\bopened by \S+|\bapplicable\b|\bcan be opened\b"), "34"),

@@ -168,6 +168,7 @@ def test_run_refuses_another_digest(sited: Sited, tmp_path: Path, lock_says: str
     told = sited.run(*words, "--", "echo", "started", code=int(wrong), extra=extra)
     assert ("started" in told) is not wrong
     assert (digest[:12] in told) is wrong
+    assert ("next: sm-patch " in told) is wrong
 
 
 def test_run_refuses_a_patch_that_was_lost(sited: Sited) -> None:

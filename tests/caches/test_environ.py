@@ -71,7 +71,7 @@ def test_other_spellings_are_usage_errors(origin: str) -> None:
 def test_a_process_that_is_gone_is_an_input_error() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    with pytest.raises(InputError, match="cannot read"):
+    with pytest.raises(InputError, match="no such process"):
         read_environ(f"pid:{child.pid}")
 
 

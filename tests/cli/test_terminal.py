@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patcher.cli import main
 from patcher.report.terminal import columns, fit, paint
 from tests.conftest import REPOSITORY
 
@@ -163,7 +164,8 @@ def test_what_needs_no_root_names_a_next_command() -> None:
 
 def test_errors_say_what_next(tmp_path: Path) -> None:
     for arguments in (["scan", "nothing-of-that-name", "--root", str(tmp_path)],
-                      ["diff", "no-such-patchset"], ["scan", "x", "--arch", "sm_1"]):
+                      ["diff", "no-such-patchset"], ["scan", "x", "--arch", "sm_1"],
+                      ["wheel", "flashinfer-sm120", "f-1-py3-none-any.whl"]):
         out, said = in_pipe(*arguments)
         assert out == ""
         assert re.search(r"^  next: \S", said, re.MULTILINE), said
@@ -220,3 +222,39 @@ def test_bash_completes_verbs_patchsets_targets_and_options() -> None:
     assert more.split() == ["sm_120a,sm_121a"]
     assert options.split() == ["--format"]
     assert "_sm_patch_completion" in registered
+
+
+@pytest.mark.parametrize("origin", ["unit:nosuch.service", "pid:4194304"])  # PID_MAX_LIMIT
+@pytest.mark.parametrize("words", [["status"], ["apply", "flashinfer-sm120", "--check"],
+                                   ["scan", "flashinfer"], ["caches", "list"]])
+def test_a_server_that_is_not_there_is_named(
+        capsys: pytest.CaptureFixture[str], words: list[str], origin: str) -> None:
+    """Also by verbs that would not come to look at its caches."""
+    assert main([*words, "--root", str(MINI), "--env-from", origin]) == 2
+    out, said = capsys.readouterr()
+    assert (out, said.split(": no such")[0]) == ("", f"sm-patch: {origin}")
+
+
+def test_what_apply_says_it_says_once_and_fits(
+        capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Words are counted over both streams; a command to paste is a line of its own."""
+    root = shutil.copytree(MINI, tmp_path / "root")
+    where = ["--root", str(root), "--arch", "5090"]
+    for check, word in ((["--check"], "applicable"), ([], "applied")):
+        main(["apply", "flashinfer-sm120", *where, *check])
+        said = "\n".join(capsys.readouterr())
+        plain = " ".join(said.split())
+        for once in ("TP4 over PCIe", "needs: single-node", f"trtllm-comm: {word}"):
+            assert plain.count(once) == 1, once
+        long = [line for line in said.split("\n") if len(line) > 80]
+        assert [line for line in long if not re.match(r"(next: |\s*)sm-patch [a-z]", line)] == []
+    main(["apply", "flashinfer-sm120", *where, "--format", "json"])  # what a person still hears
+    assert "TP4" not in capsys.readouterr().err, "nothing is to be applied any more"
+
+
+@pytest.mark.parametrize(("line", "red"), [
+    ("2 units without a hollow kernel", False), ("sm_120a; no hollow kernel", False),
+    ("12 kernels, 0 hollow", False), ("12 kernels, 10 hollow", True),
+    ("k.cuh: launch: hollow (a body is compiled away)", True)])
+def test_only_bad_news_is_red(line: str, red: bool) -> None:
+    assert ("\x1b[31m" in paint(line, answer=False)) is red
