@@ -17,6 +17,9 @@ from patcher.room import roomy
 
 _SCREEN = 40  # lines
 _COMPLETE = "_SM_PATCH_COMPLETE"  # set by the shell that asks for completions
+_EPILOG = """\b
+Completion, in a shell's start-up file (or zsh_source, fish_source):
+  eval "$(_SM_PATCH_COMPLETE=bash_source sm-patch)\""""
 _BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 
 
@@ -51,7 +54,8 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
 
 
-@click.group("sm-patch", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("sm-patch", cls=LazyGroup, epilog=_EPILOG,
+             context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="sm-patch %(version)s")
 def app() -> None:
     """See what keeps SM120 and SM121 out of an installed package, review the change that

@@ -126,8 +126,13 @@ def _answer(known: Explanation, number: int, text: str, match: re.Match[str],
     words.update(_on_target(words))
     return Answer(known, number, text, known.cause.format_map(words),
                   known.gate.format_map(words),
-                  tuple(step.format_map(words) for step in known.do),
+                  tuple(_runnable(step.format_map(words)) for step in known.do),
                   tuple(_openers(generator[0])) if generator else ())
+
+
+def _runnable(step: str) -> str:
+    """Which module it is, a scan shows, where the text does not say it."""
+    return re.sub(r"sm-patch why (\S+):MODULE\b", r"sm-patch scan \1", step)
 
 
 def _module(generator: str) -> str:

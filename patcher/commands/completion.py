@@ -15,13 +15,14 @@ _PACKAGES = ("flashinfer", "sglang", "sgl_kernel", "vllm")
 
 def targets(_context: click.Context, _parameter: click.Parameter, incomplete: str
             ) -> list[CompletionItem]:
-    """nvcc targets, behind a comma too."""
+    """Devices and nvcc targets, behind a comma too."""
     from click.shell_completion import CompletionItem
 
     from patcher.arch import known_targets
+    from patcher.profiles.devices import device_names
 
     before, comma, begun = incomplete.rpartition(",")
-    names = ["auto", *(target.name for target in known_targets())]
+    names = ["auto", *device_names(), *(target.name for target in known_targets())]
     return [CompletionItem(f"{before}{comma}{name}") for name in names if name.startswith(begun)]
 
 

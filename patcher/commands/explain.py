@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from patcher.commands.options import Settings, common
-from patcher.errors import Exit
+from patcher.errors import Exit, InputError
 
 if TYPE_CHECKING:
     from patcher.explain import Answer, Rule
@@ -19,26 +20,50 @@ _LONGEST = 1 << 16
 
 
 @click.command("explain")
-@click.argument("text", metavar="TEXT|CODE|-")
+@click.argument("text", metavar="TEXT|CODE|FILE|-")
 @common("format", "output")
 def command(settings: Settings, text: str) -> Exit:
-    """Say the root cause of an error text, or of a whole log on standard input (-), the
-    gate behind it and what to do; or what a rule's code (PY-MAJORS) stands for."""
-    from patcher.explain import explain, find_rule
+    """Say the root cause of an error text, or of a whole log in a file or on standard
+    input (-), the gate behind it and what to do; or what a rule's code (PY-MAJORS)
+    stands for."""
+    from patcher.explain import find_rule
 
     rule = find_rule(text) if text != "-" else None
     if rule is not None:
         settings.emit(_rule_json(rule) if settings.format == "json" else _rule(rule))
         return Exit.DONE
-    answers = explain(_standard_input() if text == "-" else text.splitlines())
+    answers = _explained(text)
     settings.emit(_json(answers) if settings.format == "json" else "\n".join(_text(answers)))
     return Exit.DONE
 
 
-def _standard_input() -> Iterator[str]:
+def _explained(text: str) -> list[Answer]:
+    """What is known of the text itself, of the file of that name, or of standard input."""
+    from patcher.explain import explain
+
+    if text == "-":
+        return explain(_lines(sys.stdin.buffer))
+    if not _is_file(text):
+        return explain(text.splitlines())
+    try:
+        with open(text, "rb") as stream:
+            return explain(_lines(stream))
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror}", where=text,
+                         next_step="sm-patch explain - < FILE, as a user who may read it"
+                         ) from error
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return os.path.isfile(text)
+    except ValueError:  # no name holds a NUL
+        return False
+
+
+def _lines(stream: IO[bytes]) -> Iterator[str]:
     """Lines of any length and encoding, bounded."""
     left = _MAX_CHARACTERS
-    stream = sys.stdin.buffer
     while left > 0 and (line := stream.readline(_LONGEST)):
         left -= len(line)
         yield line.decode("utf-8", "replace")

@@ -38,6 +38,7 @@ class Proof:
     rows: tuple[dict[str, Any], ...]
     effort: str
     toolkit: str  # "CUDA 13.0"
+    applied: bool = False  # every group that was asked for is in the journal
 
     @property
     def proven(self) -> bool:
@@ -69,7 +70,8 @@ def proved(settings: Settings, names: Sequence[str], *, effort: str = "quick",
             planner.notes.append(f"{count} proofs are in {write_proof}")
     for note in dict.fromkeys(planner.notes):
         settings.tell(note)
-    return Proof(tuple(rows), effort, f"CUDA {planner.toolkit.version}")
+    return Proof(tuple(rows), effort, f"CUDA {planner.toolkit.version}",
+                 asked.applied(names, settings.group))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,14 @@ class Asked:
             compilers=tools.compilers.identity)
         write_proofs(path, found)
         return len(found)
+
+    def applied(self, names: Sequence[str], groups: Sequence[str]) -> bool:
+        """Whether there is nothing left to apply of these patchsets."""
+        wanted = requests(names, groups) if all(map(is_patchset, names)) else []
+        return all(applied is not None
+                   and set(request.groups or request.patchset.default_groups) <= set(applied.groups)
+                   for request in wanted
+                   for applied in [self.journal.patchsets.get(request.patchset.name)])
 
     def _place(self, names: Sequence[str], wanted: Sequence[Request]) -> str:
         """The key of the answer: everything that is known before any work is done."""

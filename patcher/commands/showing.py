@@ -20,6 +20,7 @@ from patcher.errors import Exit, PatcherError, Refused
 from patcher.journal import AppliedGroup, AppliedPatchset
 from patcher.lockfile import read_patchsets
 from patcher.project import Project
+from patcher.report.change import long_verify
 from patcher.session import Session, looking, reading, retire
 from patcher.status import Effective, PatchsetStatus, State, status
 from patcher.transaction import NoCaches
@@ -190,7 +191,10 @@ def _text(packages: Sequence[dict[str, Any]], found: Sequence[PatchsetStatus],
                     yield f"    {patch.id}: {patch.state.value}: {patch.reason}"
     for library in libraries or ():
         yield f"built {library['path']}: {_contents(library)}"
-    yield f"next: {_next(found, project, lock)}"
+    following = _next(found, project, lock)
+    if following.startswith("sm-patch verify "):
+        yield from long_verify(len(found[0].groups))
+    yield f"next: {following}"
 
 
 def _contents(library: dict[str, Any]) -> str:

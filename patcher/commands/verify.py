@@ -67,6 +67,8 @@ def _next(names: tuple[str, ...], proof: Proof) -> str:
     said = " ".join(map(shlex.quote, names))
     if not all(map(is_patchset, names)):
         return f"sm-patch why {shlex.quote(names[0])}"
+    if proof.proven and proof.applied:
+        return "sm-patch status"
     if proof.proven:
         return f"sm-patch apply {said}"
     return f"sm-patch verify {said} --effort full" if proof.effort == "quick" \

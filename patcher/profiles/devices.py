@@ -48,6 +48,11 @@ def parse_device(text: str) -> Capability | Target:
                                    "or a target (sm_120a)") from error
 
 
+def device_names() -> tuple[str, ...]:
+    """Every name that is known, as people type them."""
+    return tuple(_names())
+
+
 def by_name(text: str) -> Capability | None:
     """The capability of a marketing name, as people type it or as the driver prints it."""
     words = re.sub(r"(?<=\brtx)(?=\d)", " ", _MARKS.sub(" ", text.lower()))

@@ -34,7 +34,15 @@ def applied(plan: Plan, rows: Sequence[PackageRow], effects: Effects,
     elif check:
         yield "next: " + (f"sm-patch apply {' '.join(names)}" if changed else "sm-patch status")
     else:
+        yield from long_verify(sum(group.selected for item in plan.patchsets
+                                   for group in item.groups)) if changed else ()
         yield "next: " + (f"sm-patch verify {names[0]}" if changed else "sm-patch status")
+
+
+def long_verify(groups: int) -> list[str]:
+    """How long what comes next takes."""
+    less = "; --group ID takes one group alone" if groups > 1 else ""
+    return wrap(f"verify compiles, for minutes the first time{less}")
 
 
 def _answer(plan: Plan, rows: Sequence[PackageRow], changed: bool, check: bool) -> str:

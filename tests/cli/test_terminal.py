@@ -207,6 +207,7 @@ ask sm-patch diff flash
 ask sm-patch scan --arch sm_121
 ask sm-patch scan --arch sm_120a,sm_121a
 ask sm-patch scan --for
+ask sm-patch scan --arch sm_120a,rtx-509
 complete -p sm-patch
 """
 
@@ -215,13 +216,25 @@ def test_bash_completes_verbs_patchsets_targets_and_options() -> None:
     done = subprocess.run(
         ["bash", "--norc", "-c", BASH], capture_output=True, text=True, check=True,
         env=environment(PATH=f"{PROGRAM.parent}:{os.environ['PATH']}"))
-    verbs_, patchsets, targets, more, options, registered = done.stdout.rstrip("\n").split("\n")
+    lines = done.stdout.rstrip("\n").split("\n")
+    verbs_, patchsets, targets, more, options, devices, registered = lines
     assert verbs_.split() == ["status"]
     assert "flashinfer-sm120" in patchsets.split()
     assert targets.split() == ["sm_121", "sm_121a", "sm_121f"]
     assert more.split() == ["sm_120a,sm_121a"]
     assert options.split() == ["--format"]
+    assert devices.split() == ["sm_120a,rtx-5090"]
     assert "_sm_patch_completion" in registered
+
+
+def test_after_apply_verify_leads_to_status_and_says_that_it_takes_long(site: Path) -> None:
+    """No unit is compiled here: what is applied decides what comes next."""
+    for root, verb in ((site, "status"), (MINI, "apply")):
+        out, _ = in_pipe("verify", "flashinfer-sm120", "--root", str(root), "--unit", "nothing")
+        assert out.splitlines()[-1].startswith(f"next: sm-patch {verb} ")
+    *_, long, following = in_pipe("status", "--root", str(site))[0].splitlines()
+    assert following.startswith("next: sm-patch verify ")
+    assert "--group ID takes one group alone" in long
 
 
 @pytest.mark.parametrize("origin", ["unit:nosuch.service", "pid:4194304"])  # PID_MAX_LIMIT

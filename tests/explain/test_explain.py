@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -180,3 +181,26 @@ def test_a_rule_by_its_code(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_levels_are_all_in_use() -> None:
     assert {known.level for known in explanations()} == set(Level)
+
+
+def test_without_a_module_the_next_command_is_one_that_runs(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    """No placeholder of ours is left in what there is to do."""
+    for known in explanations():
+        assert not re.search(r"\bMODULE\b", "".join(explain([known.sample])[0].do)), known.id
+    text = "No supported CUDA architectures found for major versions [9, 10]."
+    assert main(["explain", text]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "next: sm-patch scan flashinfer"
+    told = explain(["in gen_trtllm_comm_module", text])[0]  # a traceback names it
+    assert told.do[0] == "sm-patch why flashinfer:trtllm_comm"
+
+
+def test_a_file_is_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_bytes(b"\xff started\nRuntimeError: No supported CUDA architectures found for "
+                    b"major versions [9, 10].\n")
+    assert main(["explain", str(log)]) == 0
+    assert "  line 2: RuntimeError: No supported" in capsys.readouterr().out
+    for text in ("a\0b", "x" * 5000, str(tmp_path)):  # no files: a NUL, too long, a folder
+        assert main(["explain", text]) == 0
+        assert capsys.readouterr().out.startswith("no error that is known here")
