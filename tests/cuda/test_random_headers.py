@@ -76,7 +76,8 @@ plain = st.one_of(
     st.builds("#include <h+{}.h>".format, st.integers(1, 4)),
     st.builds("#include_next <h+{}.h>".format, st.integers(1, 4)),
     st.sampled_from([
-        "#include A", "#include OPEN", "#pragma once", "#pragma unroll", "#error no", "#warning w",
+        "#include NEXT", "#define NEXT PATH", "#define NEXT <last.h>", "#pragma once",
+        "#pragma unroll", "#error no", "#warning w",
         "#ident \"x\"", "#", "#if/**/1\n#endif", "#/* c */if 1\n#endif", "# /* a\nb */ define A 2",
         "#def\\\nine B 1\\\n + 1", "int text; /* #if 0", "*/", "// #if 0 \\\n#if 0", '"#if 0";',
         'auto r = R"x(\n#if 0\n)x";', "'\"'; // quote",
@@ -137,7 +138,8 @@ def disagreement(headers: list[list[str]], second: list[list[str]], worlds: Iter
                 if group == "b":  # nothing comes after it
                     written = written.replace("#include_next", "#include")
                 (plain / group / f"h{number}.h").write_text(written)
-        unit = "".join(f"#include <h{number}.h>\n" for number in range(len(headers)))
+        unit = '#define PATH "last.h"\n#define NEXT PATH\n'  # what is no path cannot be included
+        unit += "".join(f"#include <h{number}.h>\n" for number in range(size))
         (plain / "unit.cu").write_text(unit)
         shadow(plain, ["."], marked)
         setup = configuration(["a", "b"])
