@@ -28,7 +28,6 @@ from patcher.profiles import profile_for
 from patcher.readiness import aot, findings
 from patcher.report.change import applied
 from patcher.report.plan import PackageRow, cautions, to_json
-from patcher.report.wrapping import talk
 from patcher.session import Session
 from patcher.transaction import NoCaches
 
@@ -142,7 +141,7 @@ class Application:
             shown = self._settings.format == "text" and self._settings.output is None
             said = () if stopped or shown else tuple(cautions(plan))  # the text has them, too
             for note in dict.fromkeys((*planner.notes, *said, *proven_notes(plan, planner))):
-                self._settings.tell("\n".join(talk(note)))
+                self._settings.tell(note)
             after = Aftermath({}, (), ())
             if not (options.check or stopped):
                 after = self._write(session, plan, staged, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -32,6 +33,25 @@ def patchsets(_context: click.Context, _parameter: click.Parameter, incomplete: 
     from patcher.patchset.shipped import shipped
 
     return _or_file(sorted(shipped()), incomplete)
+
+
+def groups(context: click.Context, _parameter: click.Parameter, incomplete: str
+           ) -> list[CompletionItem]:
+    """The groups of the patchsets that were typed before; of every shipped one when none was."""
+    from click.shell_completion import CompletionItem
+
+    from patcher.errors import PatcherError
+    from patcher.patchset.load import load_patchset
+    from patcher.patchset.shipped import shipped
+
+    before, comma, begun = incomplete.rpartition(",")
+    named = context.args or sorted(shipped())  # what was typed is not taken apart yet
+    found: dict[str, str] = {}
+    for name in named:
+        with suppress(PatcherError, OSError):
+            found |= {str(group.id): group.summary for group in load_patchset(name).groups}
+    return [CompletionItem(f"{before}{comma}{name}", help=summary)
+            for name, summary in found.items() if name.startswith(begun)]
 
 
 def packages(_context: click.Context, _parameter: click.Parameter, incomplete: str

@@ -23,7 +23,7 @@ from typing import Any
 import click
 
 from patcher.commands.again import Given, again, given
-from patcher.commands.completion import targets
+from patcher.commands.completion import groups, targets
 from patcher.commands.printable import printable
 from patcher.errors import PatcherError, output_errors
 from patcher.report.terminal import is_terminal, paint_diff, shown, wants_colour
@@ -150,6 +150,7 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
         metavar="ID",
         multiple=True,
         callback=split_list,
+        shell_complete=groups,
         help="Only these groups of the patchset; repeatable.",
     ),
     "output": _option("-o", "--output", metavar="FILE", help="Write the data here, not to stdout."),

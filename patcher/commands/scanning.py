@@ -140,13 +140,12 @@ def _scan(settings: Settings, package: Package, toolkit: Toolkit, references: Se
     from patcher.cuda.store import Store
     from patcher.profiles import profile_for
     from patcher.report.progress import progress
-    from patcher.report.wrapping import talk
     from patcher.scan.kept import scan
 
     profile = profile_for(package)
     resolved = [profile.resolve_target(device, package, toolkit) for device in settings.arch]
     for item in resolved:
-        settings.tell("\n".join(talk(f"target {item.target.name}: {item.reason}")))
+        settings.tell(f"target {item.target.name}: {item.reason}")
     assumed = tuple(f"{r.target.name}: {r.reason}" for r in resolved if r.assumed)
     targets = list(dict.fromkeys(r.target for r in resolved))
     with progress(f"scanning {package.name}") as shown:

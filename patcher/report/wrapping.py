@@ -13,8 +13,3 @@ def wrap(text: str, lead: str = "", hang: str | None = None) -> list[str]:
     return textwrap.wrap(" ".join(text.split()), columns(), initial_indent=lead,
                          subsequent_indent=" " * len(lead) if hang is None else hang,
                          break_long_words=False, break_on_hyphens=False) or [lead.rstrip()]
-
-
-def talk(text: str) -> list[str]:
-    """A sentence in lines; one that holds a command stays whole, so that it can be pasted."""
-    return [text] if "sm-patch " in text or "pip " in text else wrap(text, hang="  ")

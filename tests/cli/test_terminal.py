@@ -208,6 +208,8 @@ ask sm-patch scan --arch sm_121
 ask sm-patch scan --arch sm_120a,sm_121a
 ask sm-patch scan --for
 ask sm-patch scan --arch sm_120a,rtx-509
+ask sm-patch apply flashinfer-sm120 --group trt
+ask sm-patch diff flashinfer-sm120 --group gdc,ds
 complete -p sm-patch
 """
 
@@ -217,13 +219,15 @@ def test_bash_completes_verbs_patchsets_targets_and_options() -> None:
         ["bash", "--norc", "-c", BASH], capture_output=True, text=True, check=True,
         env=environment(PATH=f"{PROGRAM.parent}:{os.environ['PATH']}"))
     lines = done.stdout.rstrip("\n").split("\n")
-    verbs_, patchsets, targets, more, options, devices, registered = lines
+    verbs_, patchsets, targets, more, options, devices, group, groups, registered = lines
     assert verbs_.split() == ["status"]
     assert "flashinfer-sm120" in patchsets.split()
     assert targets.split() == ["sm_121", "sm_121a", "sm_121f"]
     assert more.split() == ["sm_120a,sm_121a"]
     assert options.split() == ["--format"]
     assert devices.split() == ["sm_120a,rtx-5090"]
+    assert group.split() == ["trtllm-comm"]
+    assert groups.split() == ["gdc,dsv3-router"]
     assert "_sm_patch_completion" in registered
 
 
