@@ -17,7 +17,7 @@ from typing import IO
 PIPE = 80
 WIDEST = 120  # longer lines are hard to read
 _WHOLE = re.compile(r"\s*(?:next|Next|repair|or|this goes through|also there)\b[^:]*: "
-                    r"|\s*sm-patch [a-z]+ |\S+ --hash=")
+                    r"|\s*sm-patch [a-z]+ |absent +\S+: |\S+ --hash=")
 _HUNK = re.compile(r"\s*@@ -\d")
 _COLOURS = (  # first that matches a line, or a part of it
     (re.compile(r"^(?:next|Next): .*"), "36"),

@@ -182,6 +182,16 @@ def test_fitting_keeps_every_character_but_blanks(text: str, width: int, strict:
         assert all(len(line) <= width for line in fitted.split("\n"))
 
 
+@pytest.mark.parametrize("line", [
+    "absent fused_moe_120: python -c 'from flashinfer.jit import core; core.build(False)'" * 2,
+    f"next: sm-patch apply flashinfer-sm120 --root {'x' * 90}",
+    f"  sm-patch apply flashinfer-sm120 --root {'x' * 90}",
+    f"repair: pip install {'nvidia-cuda-runtime ' * 6}",
+])
+def test_a_command_in_a_pipe_is_never_broken(line: str) -> None:
+    assert fit(f"answer\n{line}", 80, strict=False) == f"answer\n{line}"
+
+
 def test_a_diff_inside_of_a_text_is_left_alone() -> None:
     line = "+" + "x " * 60
     text = f"modified a\n    @@ -1 +1,2 @@\n     {'y ' * 60}\n    {line}\nword {'z ' * 60}"
