@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
@@ -35,7 +36,8 @@ class Reversion:
 
     def run(self, names: Sequence[str], *, every: bool) -> Exit:
         """Undo under the lock, and report. Raises Conflict when somebody's edit is in the way."""
-        look = self._check or not self._changing.site.home.path.exists()  # else it would be made
+        # where there is no state home, none is made to say that
+        look = self._check or not os.path.exists(self._changing.site.home.path)
         with self._changing.session(check=look, timeout=self._timeout) as session:
             drops = self._drops(session.journal, names, every)
             targets = self._targets(session.journal, drops)
@@ -61,7 +63,7 @@ class Reversion:
             raise UsageError(f"{len(applied)} patchsets are applied: {', '.join(sorted(applied))}",
                              next_step="name one, or use --all")
         chosen = [self._name(name, journal) for name in names] or list(applied)
-        if names and not applied and not self._changing.site.home.path.exists():
+        if names and not applied and not os.path.exists(self._changing.site.home.path):
             click.echo(f"{self._changing.site.home.path} has no state: patched files that were "
                        "copied here need theirs beside them; else reinstall their package",
                        err=True)

@@ -94,8 +94,8 @@ def test_from_verify_to_patchsets(
     for name in ("toy.yaml", "toy.proof.json"):
         shutil.copy(tmp_path / name, shipped)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")  # no nvcc is asked
-    script = ("import patcher.patchset.load as load, pathlib, sys; "
-              f"load._shipped_files = lambda: iter([pathlib.Path({str(shipped / 'toy.yaml')!r})]); "
+    script = ("import patcher.patchset.shipped as here, pathlib, sys; "
+              f"here._shipped_files = lambda: iter([pathlib.Path({str(shipped / 'toy.yaml')!r})]); "
               "from patcher.cli import main; sys.exit(main())")
     shown = subprocess.run([sys.executable, "-c", script, "patchsets", "--root", toy], check=True,
                            capture_output=True, text=True).stdout
