@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -20,6 +21,10 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 WHEELS = REPOSITORY / "corpus" / "wheels"
 UNPACKED = REPOSITORY / "corpus" / "unpacked"
+
+# A run in the background may have inherited that interrupts are ignored, and so would all that
+# the tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _absent(what: str, how: str) -> None:
