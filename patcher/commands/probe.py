@@ -61,7 +61,7 @@ def _text(assembler: Assembler, measured: dict[str, dict[str, str]],
           differences: list[Difference]) -> str:
     count = sum(len(row) for row in measured.values())
     head = (f"ptxas {assembler.release}: {count} answers for {len(measured)} targets, "
-            f"{len(differences) or 'no'} differ{'s' * (len(differences) == 1)} from our table")
+            f"{len(differences) or 'none'} differ{'s' * (len(differences) < 2)} from our table")
     lines = [f"  {d.target:9} {d.feature}: {'accepted' if d.measured else 'rejected'}, the table "
              f"says {'accepted' if d.shipped else 'rejected'}"
              f"{f' ({d.message})' if d.message else ''}" for d in differences]
