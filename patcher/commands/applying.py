@@ -138,8 +138,9 @@ class Application:
                 rows, text = [replace(row, after=row.before) for row in rows], ""
             else:
                 self._preflight(planner, _without_refused(plan))
-            shown = self._settings.format == "text" and self._settings.output is None
-            said = () if stopped or shown else tuple(cautions(plan))  # the text has them, too
+            listed = (options.check and self._settings.format == "text"
+                      and self._settings.output is None)  # the text has them, too
+            said = () if stopped or listed else tuple(cautions(plan))
             for note in dict.fromkeys((*planner.notes, *said, *proven_notes(plan, planner))):
                 self._settings.tell(note)
             after = Aftermath({}, (), ())

@@ -74,7 +74,8 @@ def _lines_of(name: str, group: GroupPlan, done: bool) -> Iterator[str]:
     reason = f": {group.reason}" if group.reason else ""
     written = done and group.outcome is Outcome.APPLICABLE
     yield f"{name}/{group.id}: {'applied' if written else group.outcome.value}{reason}"
-    yield from (f"  {line}" for line in _cautions(group))
+    if not written:  # else they were said before anything was written
+        yield from (f"  {line}" for line in _cautions(group))
 
 
 def _cautions(group: GroupPlan) -> Iterator[str]:

@@ -269,12 +269,13 @@ def test_what_apply_says_it_says_once_and_fits(
     where = ["--root", str(root), "--arch", "5090"]
     for check, word in ((["--check"], "applicable"), ([], "applied")):
         main(["apply", "flashinfer-sm120", *where, *check])
-        said = "\n".join(capsys.readouterr())
-        plain = " ".join(said.split())
+        out, err = capsys.readouterr()
+        plain = " ".join(f"{out} {err}".split())
         for once in ("TP4 over PCIe", "needs: single-node", f"trtllm-comm: {word}"):
             assert plain.count(once) == 1, once
-        long = [line for line in said.split("\n") if len(line) > 80]
+        long = [line for line in out.split("\n") if len(line) > 80]  # a log has whole messages
         assert [line for line in long if not re.match(r"(next: |\s*)sm-patch [a-z]", line)] == []
+    assert "TP4 over PCIe" in err, "before anything was written"
     main(["apply", "flashinfer-sm120", *where, "--format", "json"])  # what a person still hears
     assert "TP4" not in capsys.readouterr().err, "nothing is to be applied any more"
 

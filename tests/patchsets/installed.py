@@ -36,9 +36,9 @@ class Installed:
 
     root: Path
 
-    def run(self, verb: str, *arguments: str) -> int:
-        """One verb of sm-patch here, for sm_120a and CUDA 13.0."""
-        target = () if verb == "revert" else ("--cuda", "13.0", "--arch", "sm_120a")
+    def run(self, verb: str, *arguments: str, arch: str = "sm_120a") -> int:
+        """One verb of sm-patch here, with CUDA 13.0."""
+        target = () if verb == "revert" else ("--cuda", "13.0", "--arch", arch)
         return main([verb, *arguments, "--root", str(self.root),
                      "--state", str(self.root.parent / "state"), *target])
 
