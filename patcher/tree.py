@@ -78,7 +78,7 @@ def read_plain(path: str) -> bytes:
                 raise UnsafePath("not a plain file", where=path)
             if info.st_size > MAX_FILE_BYTES:
                 raise InputError(f"larger than {MAX_FILE_BYTES >> 20} MiB", where=path)
-            return _content(handle, info.st_size)
+            return _content(handle, info.st_size, path)
         finally:
             os.close(handle)
     except FileNotFoundError:
@@ -92,13 +92,15 @@ def read_plain(path: str) -> bytes:
                          next_step=_READ_ADVICE.get(error.errno or 0)) from error
 
 
-def _content(handle: int, size: int) -> bytes:
+def _content(handle: int, size: int, path: str) -> bytes:
     """All that a file holds; in most cases it is as large as it says (those of /proc are not)."""
     parts = [os.read(handle, size + 1)]
     total = len(parts[0])
     while total != size and parts[-1] and total <= MAX_FILE_BYTES:
         parts.append(os.read(handle, 1 << 20))
         total += len(parts[-1])
+    if total > MAX_FILE_BYTES:
+        raise InputError(f"larger than {MAX_FILE_BYTES >> 20} MiB", where=path)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

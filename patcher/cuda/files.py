@@ -11,12 +11,10 @@ from patcher.cuda.lexer import CONDITIONAL, Directive, directives
 from patcher.cuda.problems import MAX_FILE_BYTES
 from patcher.cuda.shelf import Shelf
 from patcher.cuda.skeleton import Op, Skeleton, build
-from patcher.cuda.store import Store, key_of
 from patcher.cuda.values import Values
 from patcher.errors import PatcherError
 from patcher.tree import Tree
 
-_WORTH_KEEPING = 8192  # bytes; a smaller file is lexed in the time it takes to look it up
 _UNITS = (".cu", ".cc", ".cpp")  # nobody else includes them: kept with the scan, or not at all
 LoadedRow = tuple[Any, ...]  # a skeleton's row; that of a #define holds the macro itself
 _DEFINE, _END = int(Op.DEFINE), int(Op.END)
@@ -41,15 +39,13 @@ class Files:
     ``base`` are the files of a tree that differs in the ``changed`` ones alone.
     """
 
-    def __init__(self, tree: Tree, values: Values, *, elifdef: bool, store: Store | None = None,
-                 shelf: Shelf | None = None, base: Files | None = None,
-                 changed: frozenset[str] = frozenset()) -> None:
+    def __init__(self, tree: Tree, values: Values, *, elifdef: bool, shelf: Shelf | None = None,
+                 base: Files | None = None, changed: frozenset[str] = frozenset()) -> None:
         self._tree = tree
         self._base = base
         self._changed = changed
         self._values = values
         self._elifdef = elifdef
-        self._store = store
         self._shelf = shelf
         self._loaded: dict[str, LoadedFile | str] = {}
         self._digests: dict[str, str] = {}
@@ -112,29 +108,18 @@ class Files:
             return f"cannot read {path}: {error}"
 
     def _lex(self, data: bytes, digest: str, path: str = "") -> LoadedFile:
-        shared = bool(path) and not path.endswith(_UNITS)
-        shelf = self._shelf if shared else None
+        shelf = self._shelf if path and not path.endswith(_UNITS) else None
         entry = shelf.get(digest) if shelf else None
         if entry is not None:
             return self._load(Skeleton.unpack(digest, entry))
-        skeleton = self._lexed(data, digest, path, keep=shared and len(data) >= _WORTH_KEEPING)
-        if shelf:
-            shelf.put(digest, skeleton.pack())
-        return self._load(skeleton)
-
-    def _lexed(self, data: bytes, digest: str, path: str, *, keep: bool) -> Skeleton:
-        key = key_of("skeleton", digest, self._elifdef) if keep else ""
-        entry = self._store.get(key) if keep and self._store else None
-        if entry is not None:
-            return Skeleton.unpack(digest, entry)
         found = directives(data)
         if path and not path.startswith("/"):
             self._conditionals[path] = data.count(b"\n") + 2, tuple(
-                [item for item in found if item.name in CONDITIONAL])
+                one for one in found if one.name in CONDITIONAL)
         skeleton = build(data, digest, elifdef=self._elifdef, found=found)
-        if keep and self._store:
-            self._store.put(key, skeleton.pack())
-        return skeleton
+        if shelf:
+            shelf.put(digest, skeleton.pack())
+        return self._load(skeleton)
 
     def save(self) -> None:
         """Keep what was lexed for later processes."""

@@ -163,8 +163,7 @@ class Walker:
             shelf = Shelf(self._store, "skeletons", elifdef, str(self._tree.root)) if (
                 self._store and not base) else None
             self._files[elifdef] = Files(self._tree, self._values, elifdef=elifdef,
-                                         store=self._store, shelf=shelf, base=base,
-                                         changed=self._changed)
+                                         shelf=shelf, base=base, changed=self._changed)
         return self._files[elifdef]
 
     def _base(self, configuration: Configuration) -> dict[str, Value]:

@@ -72,6 +72,7 @@ def test_the_causes_add_up_to_what_is_closed() -> None:
     closed = [ModuleReport(f"m{n}", (), (), (gates[n].id, gates[2].id), closed=True)
               for n in range(3)]
     said = headline(report(gates, [*closed, ModuleReport("built", (), (), (gates[3].id,))]))
-    total, rest = re.match(r"(\d+) modules closed on sm_120a; nothing to patch here: "
-                           r"what stays closed is (.*)", said).groups()  # type: ignore[union-attr]
-    assert int(total) == 3 == sum(int(n) for n in re.findall(r"\d+", rest))
+    found = re.match(r"(\d+) modules closed on sm_120a; nothing to patch here: "
+                     r"what stays closed is (.*)", said)
+    assert found, said
+    assert int(found[1]) == 3 == sum(int(n) for n in re.findall(r"\d+", found[2]))

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from patcher.verify.commands import device_steps
 from patcher.verify.compile import Compiled, Compilers, Job, Stage, compile_job
 from patcher.verify.launcher import find_launcher, open_launcher
 from patcher.verify.store import encode
-from tests.verify.test_verb import _users_of
+from tests.verify.interrupted import users_of, wait_for_cicc, write_slow
 
 pytestmark = pytest.mark.nvcc
 
@@ -152,10 +151,10 @@ def test_a_compiler_that_hangs_ends_with_the_server(
     bad = replace(compilers, cicc=_program(folder / "bad" / "cicc", "sleep 1000 & wait"))
     with open_launcher(sccache) as words:
         made = compile_job(replace(job(), limit=1), bad, words)
-        assert _users_of(str(folder))  # the server
+        assert users_of(str(folder))  # the server
     assert made.error.startswith("cicc took longer than")
     assert not made.lasting
-    assert _users_of(str(folder)) == []
+    assert users_of(str(folder)) == []
 
 
 @pytest.mark.parametrize(("script", "known", "answers"), [
@@ -206,18 +205,11 @@ def test_the_document_is_the_same_and_no_proof_comes_that_way(
 def test_an_interrupt_ends_the_server_too(
     number: signal.Signals, toy: Path, folder: Path, sccache: str
 ) -> None:
-    many = "".join(f"template __global__ void slow<{n}>(int *);\n" for n in range(4000))
-    (toy / "toy/csrc/other.cu").write_text(
-        "template <int N> __global__ void slow(int *p) { for (int i = 0; i < N; i++) "
-        f"p[i] = p[i + N] * N + p[i + 1]; }}\n{many}")
+    write_slow(toy, 4000)
     process = _verify(toy, folder, sccache, "toy", "--unit", "other.cu", "--jobs", "1")
-    deadline = time.monotonic() + 60
-    while not _users_of(str(folder / "tmp"), "bin/cicc --"):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for_cicc(process, str(folder / "tmp"))
     process.send_signal(number)
     process.communicate(timeout=40)
     assert process.returncode == 130
-    assert _users_of(str(folder / "tmp")) == []
+    assert users_of(str(folder / "tmp")) == []
     assert os.listdir(folder / "tmp") == []

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from patcher.arch import known_targets
+from tests.verify.interrupted import users_of, wait_for_cicc, write_slow
 
 pytestmark = pytest.mark.nvcc
 
@@ -200,19 +201,12 @@ def test_a_plain_target_is_told_what_it_needs(toy: Path, environ: dict[str, str]
 def _compiling(toy: Path, environ: dict[str, str], instances: int, *before: str,
                executor: str = "local") -> subprocess.Popen[bytes]:
     """A verification that has come to cicc."""
-    many = "".join(f"template __global__ void slow<{n}>(int *);\n" for n in range(instances))
-    (toy / "toy/csrc/other.cu").write_text(
-        "template <int N> __global__ void slow(int *p) { for (int i = 0; i < N; i++) "
-        f"p[i] = p[i + N] * N + p[i + 1]; }}\n{many}")
+    write_slow(toy, instances)
     process = subprocess.Popen(
         [*before, sys.executable, "-m", "patcher", "verify", "toy", "--unit", "other.cu",
          "--root", toy, "--arch", "sm_120a", "--jobs", "1", "--executor", executor],
         env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while not _users_of(environ["TMPDIR"], "bin/cicc"):
-        assert process.poll() is None, process.stderr and process.stderr.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for_cicc(process, environ["TMPDIR"])
     return process
 
 
@@ -231,7 +225,7 @@ def test_an_interrupt_leaves_nothing_behind(
     assert process.returncode == 130
     assert "sm-patch: interrupted" in messages.decode()
     assert number is signal.SIGINT or number.name in messages.decode()  # who ended it is told
-    assert _users_of(environ["TMPDIR"]) == []
+    assert users_of(environ["TMPDIR"]) == []
     assert os.listdir(environ["TMPDIR"]) == []
 
 
@@ -241,7 +235,7 @@ def test_a_run_is_not_interrupted_when_its_compiler_is(
     number: signal.Signals, toy: Path, environ: dict[str, str]
 ) -> None:
     process = _compiling(toy, environ, 400)
-    for pid in _users_of(environ["TMPDIR"], "bin/cicc"):
+    for pid in users_of(environ["TMPDIR"], "bin/cicc"):
         os.kill(pid, number)
     output, messages = process.communicate(timeout=120)
     # cicc itself answers these two with an error of its own, after which it is asked once more
@@ -258,17 +252,3 @@ def test_a_run_in_the_background_outlives_its_terminal(
     process.send_signal(signal.SIGHUP)  # ignored by nohup, and so by us
     _, messages = process.communicate(timeout=120)
     assert process.returncode == 0, messages.decode()
-
-
-def _users_of(folder: str, name: str = "") -> list[int]:
-    """Processes that work below a folder."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            place = os.readlink(entry / "cwd")
-        except (OSError, ValueError):
-            continue
-        if place.startswith(folder) and name in line:
-            found.append(int(entry.name))
-    return found
