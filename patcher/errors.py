@@ -6,7 +6,7 @@ turns it into one line on stderr and the exit code of its class.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
@@ -106,3 +106,11 @@ def output_errors(where: str) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"cannot write the output: {error.strerror}", where=where,
                          next_step="choose another place for it") from error
+
+
+def did_you_mean(typed: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0.6) -> str:
+    """A hint at the nearest of the known words; "" when none is alike."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(typed, list(known), most, cutoff)
+    return f"did you mean {', '.join(near)}?" if near else ""

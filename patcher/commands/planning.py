@@ -9,7 +9,7 @@ from patcher.arch import EMPTY, ArchSet
 from patcher.commands.options import Settings
 from patcher.engine.asked import request_of
 from patcher.engine.digest import package_digest
-from patcher.errors import UsageError
+from patcher.errors import UsageError, did_you_mean
 from patcher.lawful import leaves_nothing, obeys_law
 from patcher.operations.base import Outcome
 from patcher.package.environment import find_environment
@@ -46,14 +46,12 @@ def requests(names: Sequence[str], groups: Sequence[str]) -> list[Request]:
         if chosen or not groups:
             found.append(Request(patchset, tuple(chosen)))
     if left:
-        from difflib import get_close_matches
-
         known = {g.id: f"{p.name}/{g.id}" for p in patchsets for g in p.groups}
-        near = [one for name in sorted(left)
-                for one in get_close_matches(name.replace("_", "-"), known, 1, 0.75)]
+        near = (did_you_mean(name.replace("_", "-"), known, most=1, cutoff=0.75)
+                for name in sorted(left))
         raise UsageError(f"no group {', '.join(sorted(left))} in these patchsets",
-                         next_step=f"did you mean --group {','.join(near)}?" if near
-                         else f"groups: {', '.join(known.values())}")
+                         next_step=" ".join(filter(None, near))
+                         or f"groups: {', '.join(known.values())}")
     return found
 
 

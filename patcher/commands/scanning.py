@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from patcher.commands.options import Settings
-from patcher.errors import PatcherError, UsageError
+from patcher.errors import PatcherError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from patcher.arch import Target
@@ -103,8 +103,6 @@ def _refuse_unknown(names: Sequence[str], packages: Sequence[Package], toolkit: 
     """A mistyped module must not read as one without gates."""
     if not names:
         return
-    import difflib
-
     from patcher.profiles import profile_for
 
     known = {module.name for package in packages
@@ -112,11 +110,10 @@ def _refuse_unknown(names: Sequence[str], packages: Sequence[Package], toolkit: 
     for name in names:
         if name not in known:
             where = " or ".join(package.name for package in packages)
-            near = difflib.get_close_matches(name, known, 3)
             every = " ".join(["sm-patch scan", *(package.import_name for package in packages)])
             raise UsageError(f"no module {name} in {where}",
-                             next_step=f"did you mean {', '.join(near)}?" if near
-                             else f"{every} lists those with gates")
+                             next_step=did_you_mean(name, known)
+                             or f"{every} lists those with gates")
 
 
 def _say_what_is_gone(settings: Settings, package: Package) -> None:

@@ -6,7 +6,7 @@ import click
 
 from patcher.commands import completion
 from patcher.commands.options import Settings, common
-from patcher.errors import Exit, UsageError
+from patcher.errors import Exit, UsageError, did_you_mean
 
 
 @click.command("why")
@@ -78,13 +78,10 @@ def open_here(settings: Settings, name: str, feature: str) -> str:
 
 def _unknown(package: str, feature: str, known: list[str]) -> UsageError:
     """A slip of the pen must not read as if nothing were closed."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(feature, known, 3)
     return UsageError(
         f"{package} has no module or public function {feature!r}, and no closed kernel or flag",
-        next_step=f"did you mean {', '.join(near)}?" if near
-        else f"features with findings: {', '.join(known[:8])}, ...; all: sm-patch why {package}")
+        next_step=did_you_mean(feature, known)
+        or f"features with findings: {', '.join(known[:8])}, ...; all: sm-patch why {package}")
 
 
 def _is_path(topic: str) -> bool:

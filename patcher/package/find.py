@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from patcher.errors import InputError, PackageNotFound, PatcherError, UsageError
+from patcher.errors import InputError, PackageNotFound, PatcherError, UsageError, did_you_mean
 from patcher.package.environment import other_environments
 from patcher.package.metadata import (
     Distribution,
@@ -262,7 +262,8 @@ def _is_in(name: str, environment: Environment) -> bool:
 
 def _not_found(name: str, environment: Environment) -> PackageNotFound:
     """Says where else the package is: another environment, or a folder of that name."""
-    hints = [f"did you mean {near}?" for near in _alike(name, environment)]
+    near = _alike(name, environment)
+    hints = [near] if near else []
     if environment.root is not None:
         other = "--root takes the folder that stands for site-packages"
         hints += [f"it is in {site}: --root {site}" for site in _sites_below(environment.root)
@@ -279,17 +280,16 @@ def _not_found(name: str, environment: Environment) -> PackageNotFound:
                            next_step="; ".join(hints) or other)
 
 
-def _alike(name: str, environment: Environment) -> list[str]:
-    """The name nearest to what was typed, of what is installed here; none when nothing is alike."""
-    import difflib
-
+def _alike(name: str, environment: Environment) -> str:
+    """A hint at the name nearest to what was typed, of what is installed here."""
     here: set[str] = set()
     for site in environment.site_packages:
         with suppress(PatcherError, OSError):
             tree = SiteTree(site)
             here.update(folder for folder in tree.folders("") if folder.isidentifier())
             here.update(found.name for found in distributions(tree))
-    return difflib.get_close_matches(re.split(r"[=<>~!\[ ]", name)[0].lower(), here, 1, 0.75)
+    bare = re.split(r"[=<>~!\[ ]", name)[0].lower()
+    return did_you_mean(bare, here, most=1, cutoff=0.75)
 
 
 def _sites_below(root: Path) -> list[Path]:

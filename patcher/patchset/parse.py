@@ -6,7 +6,6 @@ sees all of them at once. What a type accepts is one row of ``_READERS``.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Hashable
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -16,7 +15,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from patcher.arch import EMPTY, ArchSet, Capability, target
-from patcher.errors import UsageError
+from patcher.errors import UsageError, did_you_mean
 from patcher.patchset import schema
 
 T = TypeVar("T")
@@ -77,8 +76,7 @@ def _unknown_keys(value: dict[str, Any], known: tuple[str, ...], path: str,
     for key in value:
         if key in known:
             continue
-        near = difflib.get_close_matches(key, known, 1)
-        advice = f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(sorted(known))
+        advice = did_you_mean(key, known, most=1) or "known: " + ", ".join(sorted(known))
         problems.add(f"{path}.{key}" if path else key, f"unknown key; {advice}")
 
 

@@ -150,8 +150,8 @@ groups:
         "groups[0].patches[1].text.file: a path may not hold '..', '.' or empty parts: 'a/../b'",
         ("groups[0].patches[2]: expected exactly one operation of python-gate, cuda-guard, text, "
          "flag, overlay, symlink, create; got 0"),
-        "groups[0].patches[2].txt: unknown key; did you mean 'text'?",
-        "groups[0].sumary: unknown key; did you mean 'summary'?",
+        "groups[0].patches[2].txt: unknown key; did you mean text?",
+        "groups[0].sumary: unknown key; did you mean summary?",
         "groups[0].versions: not a version specifier such as '>=0.5.3,<0.6.17': '>=a'",
         "groups[1].variants: expected a list with at least one entry, got nothing",
         "name: expected lower case words joined by '-': 'Foo Bar'",

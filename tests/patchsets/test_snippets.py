@@ -126,7 +126,7 @@ def test_json(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     ("sm-patch-test: 1", "sm-patch-test: 2", "sm-patch-test: expected 1"),
     ("patchset: tiny", "patchset: other", "patchset: is other, beside tiny"),
     ("main/gate", "main/gat", "tests[0]: no patch main/gat; there are main/gate, main/word"),
-    ("valid:\n", "vald:\n", "tests[0].vald: unknown key; did you mean 'valid'?"),
+    ("valid:\n", "vald:\n", "tests[0].vald: unknown key; did you mean valid?"),
     ("        before: ", "        befor: ", "tests[0].invalid[0]: 'before' is required"),
 ])
 def test_a_broken_test_file_is_exit_2_with_its_path(

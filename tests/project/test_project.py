@@ -148,7 +148,7 @@ def test_the_nearest_file_counts_and_one_of_our_own_name_first(site: Site, tmp_p
 
 
 @pytest.mark.parametrize(("text", "problem"), [
-    ('patchset = ["x"]\n', "patchset: unknown key; did you mean 'patchsets'?"),
+    ('patchset = ["x"]\n', "patchset: unknown key; did you mean patchsets?"),
     ("patchsets = []\n", "patchsets: expected at least one"),
     ('patchsets = "x"\n', "patchsets: expected a list, got str"),
     ('patchsets = ["x"]\nroot = "a"\npython = "b"\n', "root: name either python or root"),
