@@ -47,16 +47,18 @@ def run_tool(command: Sequence[str], folder: Path, limit: float,
     ``launcher`` are words of a program that starts it, or knows what it would say.
     """
     name = Path(command[0]).name
+    words = [*launcher, *command]
+    if shutil.which(words[0]) is None:
+        return Outcome(127, b"", "", f"cannot run {words[0]}: no program of this name")
     # tools that print commands quote no odd character of the folder's name: none is in "."
     environment = {**os.environ, "TMPDIR": ".", "LC_ALL": "C"}
     try:
         with tempfile.TemporaryFile(dir=folder) as stdout:
             # a session of its own, so that all it starts can be ended with it
             process = subprocess.Popen(
-                [*launcher, *command], cwd=folder, stdin=subprocess.DEVNULL, stdout=stdout,
+                bounded(words), cwd=folder, stdin=subprocess.DEVNULL, stdout=stdout,
                 stderr=subprocess.PIPE, start_new_session=True, env=environment)
             with _registered(process):
-                bound(process.pid)
                 problem, messages = _wait(process, name, limit)
             if process.returncode and not problem:
                 problem = _shortage(folder, name) or _signal(process.returncode, name)
@@ -79,11 +81,23 @@ def _wait(process: subprocess.Popen[bytes], name: str, limit: float) -> tuple[st
         raise
 
 
-def bound(number: int) -> None:
-    """What a process and all that it starts may take: a unit can ask for any amount."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # it is gone, or no Linux
-        resource.prlimit(number, resource.RLIMIT_FSIZE, (_LARGEST, _LARGEST))
-        resource.prlimit(number, resource.RLIMIT_AS, (free_memory(), free_memory()))
+def bounded(command: Sequence[str]) -> list[str]:
+    """A command that may take so much and no more, with all that it starts: a unit can ask for
+    any amount.
+
+    A shell sets the limits and becomes the tool: set from outside once it runs, they
+    come too late for a driver that has started its compiler by then, and a function
+    between fork and exec can hang a process that has threads.
+    """
+    blocks, kibibytes = (_allowed(number, value) // unit for number, value, unit in (
+        (resource.RLIMIT_FSIZE, _LARGEST, 512), (resource.RLIMIT_AS, free_memory(), 1024)))
+    limits = f'ulimit -f {blocks} && ulimit -v {kibibytes} && exec "$@"'
+    return ["/bin/sh", "-c", limits, "sh", *command]
+
+
+def _allowed(number: int, value: int) -> int:
+    most = resource.getrlimit(number)[1]
+    return value if most == resource.RLIM_INFINITY else min(value, most)
 
 
 def _shortage(folder: Path, name: str) -> str:

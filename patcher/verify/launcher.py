@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from patcher.errors import ToolFailed
-from patcher.verify.execute import bound, kill_group, run_tool, scratch
+from patcher.verify.execute import bounded, kill_group, run_tool, scratch
 
 _FIRST = (0, 9)  # older releases do not know cicc and ptxas
 _RELEASE = re.compile(r"sccache (\d+)\.(\d+)")
@@ -57,12 +57,11 @@ def _server(program: str, folder: Path) -> Iterator[Path | None]:
                    "SCCACHE_SERVER_UDS": str(socket), "TMPDIR": str(folder)}
     try:
         process = subprocess.Popen(
-            [program], cwd=folder, env=environment, start_new_session=True,
+            bounded([program]), cwd=folder, env=environment, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     except OSError as error:
         raise ToolFailed(f"cannot run it: {error.strerror}", where=program) from error
     try:
-        bound(process.pid)
         yield socket if _answers(process, socket) else None
     finally:
         kill_group(process)

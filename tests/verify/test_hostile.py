@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -107,6 +109,31 @@ def test_a_unit_without_end_is_ended(
     made = Workshop(tmp_path, nvcc).preprocess(TranslationUnit("unit.cu", Configuration("x")), GOAL)
     assert made.text == b""
     assert words in made.error
+
+
+def test_a_tool_has_its_limits_from_its_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver starts its compiler at once, on a busy machine before we run again."""
+    monkeypatch.setattr(execute, "_LARGEST", 4 << 20)
+    monkeypatch.setattr(execute, "free_memory", lambda: 1 << 30)
+    registered = execute._registered
+
+    def late(process: subprocess.Popen[bytes]) -> contextlib.AbstractContextManager[None]:
+        time.sleep(0.3)
+        return registered(process)
+
+    monkeypatch.setattr(execute, "_registered", late)
+    driver = tmp_path / "driver"
+    driver.write_text("#!/bin/sh\nsh -c 'ulimit -f; ulimit -v'\n")
+    driver.chmod(0o755)
+    # ulimit counts blocks of 512 bytes and units of 1,024
+    assert execute.run_tool([str(driver)], tmp_path, 20).output.split() == [b"8192", b"1048576"]
+
+
+def test_a_tool_that_is_not_there_is_said(tmp_path: Path) -> None:
+    missing = str(tmp_path / "ptxas")
+    assert execute.run_tool([missing], tmp_path, 20).problem.startswith(f"cannot run {missing}")
 
 
 def test_a_compiler_without_memory_is_a_failure(
