@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from patcher.cuda.problems import MAX_DIRECTIVES, MAX_RAW_STRING_WORK
@@ -34,6 +35,8 @@ _SCAN = re.compile(
     r"|(?s:.*)\Z)"
     rf"|{_STRING}|{_CHAR}|{_RAW.format('d3')}"
 )
+# a line without one holds no directive, and nothing that hides one further down
+_STOP = re.compile(r'#|%:|/\*|R"')
 _CLEAN = re.compile(rf"{_STRING}|{_CHAR}|{_RAW.format('d4')}|(?P<comment>{_BLOCK}|//[^\n]*)")
 _WORD = re.compile(rf"(?:#|%:)(?:{_WS}{_CLOSED})*{_WS}([A-Za-z_]\w*)")
 _BLANK = re.compile(rf"(?:{_WS}{_CLOSED})*{_WS}\Z")
@@ -111,7 +114,7 @@ def directives(data: bytes) -> list[Directive]:
     source = _Source(data)
     text = source.text
     found: list[Directive] = []
-    for match in _SCAN.finditer(text):
+    for match in _matches(text):
         group = match.lastgroup
         if group is None or group == "d3":
             continue
@@ -127,6 +130,19 @@ def directives(data: bytes) -> list[Directive]:
             if len(found) > MAX_DIRECTIVES:
                 raise InputError(f"more than {MAX_DIRECTIVES} directives")
     return found
+
+
+def _matches(text: str) -> Iterator[re.Match[str]]:
+    """The matches of _SCAN in the lines that hold a stop: most lines of a kernel have none."""
+    position = 0
+    while stop := _STOP.search(text, position):
+        position = max(position, text.rfind("\n", position, stop.start()))
+        while position <= stop.start():
+            match = _SCAN.search(text, position)
+            if match is None:
+                return
+            yield match
+            position = match.end()
 
 
 def _directive(source: _Source, word: re.Match[str], hash_at: int, end: int) -> Directive:
