@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patcher.arch import EMPTY, ArchSet
 from patcher.commands.options import Settings
 from patcher.engine.asked import request_of
 from patcher.engine.digest import package_digest
-from patcher.errors import UsageError, did_you_mean
+from patcher.errors import PackageNotFound, UsageError, did_you_mean
 from patcher.lawful import leaves_nothing, obeys_law
 from patcher.operations.base import Outcome
 from patcher.package.environment import find_environment
@@ -67,15 +67,25 @@ class Planner:
         self._state_of = state_of
         self._toolkit = find_toolkit(settings.cuda, environment)
         self._subjects: dict[str, Subject] = {}
+        self._absent: dict[str, PackageNotFound] = {}  # asking asks other environments, too
         self.notes: list[str] = []  # what was assumed on the way
 
     def __call__(self, name: str) -> Subject:
+        if name in self._absent:
+            raise self._absent[name]
         if name not in self._subjects:
-            package = self._find(name, self._environment)
+            package = self._looked_up(name)
             self._subjects[name] = Subject(
                 package, self._state_of(package), lambda: self._target(package),
                 profile_for(package), self._toolkit)
         return self._subjects[name]
+
+    def _looked_up(self, name: str) -> Package:
+        try:
+            return self._find(name, self._environment)
+        except PackageNotFound as absent:
+            self._absent[name] = absent
+            raise
 
     def _target(self, package: Package) -> ArchSet:
         profile, target = profile_for(package), EMPTY
@@ -90,7 +100,17 @@ class Planner:
         """The checked plan; raises PackageNotFound when a selected package is not there."""
         made = plan(wanted, self, (KnownWrong(self.notes.append), self._is_meant, obeys_law,
                                    leaves_nothing))
-        return refuse_clashes(made, self)
+        return refuse_clashes(self._fit_to_offer(made), self)
+
+    def _fit_to_offer(self, made: Plan) -> Plan:
+        """What is not selected is not offered either for a device for which it opens nothing."""
+        if self._settings.arch == (AUTO,):
+            return made
+        return replace(made, patchsets=tuple(
+            replace(item, groups=tuple(
+                group if group.selected or group.outcome is not Outcome.APPLICABLE
+                else self._is_meant(item.patchset, group, (), self) for group in item.groups))
+            for item in made.patchsets))
 
     def _is_meant(self, patchset: Patchset, group: GroupPlan, _earlier: Sequence[GroupPlan],
                   subjects: Subjects) -> GroupPlan:

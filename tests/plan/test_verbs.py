@@ -9,6 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from patcher.commands.options import Settings
+from patcher.commands.planning import Planner
+from patcher.errors import PackageNotFound
+from patcher.package.environment import find_environment
+from patcher.package.find import find_package
+from patcher.package.model import Environment, Package
+from patcher.plan import Untouched
 from tests.plan.site import PATCHSET, Site
 from tests.plan.test_plan import SEVERAL
 
@@ -102,6 +109,22 @@ def test_a_device_for_which_it_opens_nothing_is_refused(
     assert ("opens nothing for" in "".join(capfd.readouterr())) is (code == 3)
 
 
+@pytest.mark.parametrize(("arch", "offered"), [("h100", False), ("5090", True)])
+def test_a_group_is_offered_only_for_a_device_for_which_it_opens_something(
+    site: Site, capfd: pytest.CaptureFixture[str], arch: str, offered: bool
+) -> None:
+    more = """\
+  - id: second
+    patches:
+      - id: two
+        text: {file: mini/two.txt, find: something, replace: else}
+"""
+    site.write("mini/two.txt", "something")
+    document = site.patchset(PATCHSET.replace("[sm_120a]", "[sm_120a, sm_121a]") + more)
+    site.run("diff", document, "--group", "main", arch=arch)
+    assert ("also there: second" in "".join(capfd.readouterr())) is offered
+
+
 def test_applied_means_an_empty_diff(site: Site, capfd: pytest.CaptureFixture[str]) -> None:
     site.apply()
     assert site.run("diff", site.patchset()) == 0
@@ -136,3 +159,20 @@ def test_patchsets_lists_groups_without_the_package(
     assert {group["outcome"] for group in groups.values()} == {"absent"}
     assert site.run("patchsets") == 0
     assert "trtllm-comm  absent, default, risk medium" in capfd.readouterr().out
+
+
+def test_an_absent_package_is_looked_for_once(site: Site) -> None:
+    """Each look asks the other environments, too: minutes for many groups on a slow machine."""
+    asked = []
+
+    def find(name: str, environment: Environment) -> Package:
+        asked.append(name)
+        return find_package(name, environment)
+
+    planner = Planner(Settings(root=str(site.root)), find_environment(None, str(site.root)),
+                      Untouched, find)
+    for _ in range(3):
+        with pytest.raises(PackageNotFound, match="absent is not in"):
+            planner("absent")
+        planner("mini")
+    assert asked == ["absent", "mini"]
