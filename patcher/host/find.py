@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from patcher.arch import DEVICE, EMPTY, ArchSet, Target, known_targets
-from patcher.cuda.effects.outline import Function, outline
+from patcher.cuda.effects.outline import Function, Outline, outline
 from patcher.cuda.effects.tokens import Kind, Token, bare_code, blank_comments, tokens
 from patcher.gates import Effect, Gate, Layer, Location, Worlds
 from patcher.host.arms import conditions, first_arms, variants
@@ -16,6 +16,8 @@ from patcher.host.dispatch import dispatches
 from patcher.host.statements import If, arguments, closing, ifs, refuses
 from patcher.host.values import Value, Values, evaluate, table, words
 
+_ROUNDS = 4  # of names that functions learn from each other, until the whole text is read
+_WORDS = re.compile(rb"\w+")
 _CONSTANT = re.compile(
     rb"\b(?:constexpr|const)\b[^;=(){}\n]{0,80}\b([A-Za-z_]\w*)\s*=\s*(\d{1,4})\s*;"
 )
@@ -57,9 +59,9 @@ def find_host_gates(path: str, data: bytes, known: Mapping[str, int] | None = No
     if not worth_reading(data):
         return []
     code = blank_comments(data)
-    functions = _functions(code)
-    whole = Values(constants={**constants([data]), **(known or {})})
-    whole.learn(_plain(tokens(code)))
+    outlined = _outline(code)
+    functions = outlined.functions
+    whole = _learnt(code, outlined, {**constants([data]), **(known or {})})
     members = {n: v for n, v in whole.single.items() if n.endswith("_") or re.match(r"m[A-Z]", n)}
     telling = [*_triggers(), *(name.encode() for name in members)]
     parts = [(function, _tokens_of(function, code, telling)) for function in functions]
@@ -75,14 +77,44 @@ def find_host_gates(path: str, data: bytes, known: Mapping[str, int] | None = No
             if gate.worlds.closed and (gate.worlds.open or gate.decided_by)]
 
 
-def _functions(code: bytes) -> list[Function]:
+def _outline(code: bytes) -> Outline:
     """The functions of the text as it stands, and where two arms open one body, of first arms."""
     outlined = outline(bare_code(code))
     found = list(outlined.functions)
     if not outlined.balanced:
         found += [f for f in outline(bare_code(first_arms(code))).functions
                   if not any(f.first < g.last and g.first < f.last for g in found)]
-    return sorted(found, key=lambda function: function.first)
+    return Outline(tuple(sorted(found, key=lambda function: function.first)), outlined.balanced)
+
+
+def _learnt(code: bytes, outlined: Outline, known: Mapping[str, int]) -> Values:
+    """All that the text says about the device. A function that names nothing of that adds
+    nothing and is not read, be it a kernel of a megabyte."""
+    bodies = [(f, frozenset(_WORDS.findall(code, f.first + 1, f.last)))
+              for f in outlined.functions]
+    telling = frozenset(_triggers())
+    for _ in range(_ROUNDS if outlined.balanced else 0):
+        values = Values(constants=known)
+        values.learn(_plain(tokens(_without(code, [
+            f for f, found in bodies if found.isdisjoint(telling)]))))
+        names = telling.union(map(str.encode, values.names))
+        if names == telling:
+            return values
+        if not all(map(_WORDS.fullmatch, names)):
+            break
+        telling = names
+    values = Values(constants=known)
+    values.learn(_plain(tokens(code)))
+    return values
+
+
+def _without(code: bytes, functions: Iterable[Function]) -> bytes:
+    """The text without the bodies of these functions."""
+    pieces, position = [], 0
+    for function in functions:
+        pieces.append(code[position : function.first + 1])
+        position = function.last
+    return b"".join([*pieces, code[position:]])
 
 
 def _tokens_of(function: Function, code: bytes, telling: Sequence[bytes]) -> tuple[Token, ...]:

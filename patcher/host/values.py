@@ -61,6 +61,11 @@ class Values:
     constants: Mapping[str, int] = field(default_factory=dict)
     calls: dict[str, Value] = field(default_factory=dict)  # what functions and lambdas return
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name of which something is known."""
+        return frozenset().union(self.single, self.pairs, self.properties, self.calls)
+
     def local(self) -> Values:
         """A copy for one function: what it learns stays there."""
         return Values(dict(self.single), constants=self.constants, calls=dict(self.calls))
