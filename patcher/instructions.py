@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache, lru_cache
@@ -120,16 +121,30 @@ def _by_literal() -> dict[bytes, tuple[Marker, ...]]:
 
 @cache
 def _telling(target: Target) -> tuple[bytes, ...]:
-    """Literals of the markers that are evidence against a target."""
-    return tuple(sorted({
-        literal.encode() for marker in markers() for literal in marker.literals
-        if not marker.weak and marker.verdict(target) is Verdict.REJECTED
-    }))
+    """Pieces of text of which every marker that is evidence against a target holds one."""
+    literals = {literal.encode() for marker in markers() for literal in marker.literals
+                if _is_evidence(marker, target)}
+    return tuple(sorted(literal for literal in literals
+                        if not any(other in literal for other in literals - {literal})))
+
+
+def _is_evidence(marker: Marker, target: Target) -> bool:
+    return not marker.weak and marker.verdict(target) is Verdict.REJECTED
 
 
 def may_reject(data: bytes, target: Target) -> bool:
     """False when a source, comments included, holds nothing that the target rejects."""
     return any(literal in data for literal in _telling(target))
+
+
+def rejected_lines(code: bytes, target: Target) -> list[int]:
+    """The lines, ascending, of text without comments with a marker that the target rejects
+    for sure."""
+    starts: set[int] = set()
+    for literal in _telling(target):
+        _lines_with(literal, code, starts)
+    return [number for number, line in _numbered(code, starts)
+            if any(_is_evidence(marker, target) for marker in _markers_on(line))]
 
 
 def suspects(code: bytes, target: Target) -> set[int]:
@@ -180,15 +195,18 @@ def find(code: bytes) -> tuple[Hit, ...]:
         if stem in code:
             for literal in literals:
                 _lines_with(literal, code, starts)
-    found: list[Hit] = []
+    return tuple([Hit(number, marker) for number, line in _numbered(code, starts)
+                  for marker in _markers_on(line)])
+
+
+def _numbered(code: bytes, starts: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+    """The lines that begin at these offsets, in order, with their numbers."""
     number, counted = 1, 0
     for start in sorted(starts):
         number += code.count(b"\n", counted, start)
         counted = start
         end = code.find(b"\n", start)
-        line = code[start : end if end >= 0 else len(code)]
-        found += [Hit(number, marker) for marker in _markers_on(line)]
-    return tuple(found)
+        yield number, code[start : end if end >= 0 else len(code)]
 
 
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')

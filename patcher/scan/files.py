@@ -19,7 +19,7 @@ from patcher.cuda.effects.tokens import comments
 from patcher.cuda.lexer import Directive
 from patcher.cuda.model import Context
 from patcher.errors import InputError
-from patcher.instructions import Hit, Verdict
+from patcher.instructions import Hit
 from patcher.tree import Tree
 
 # What a walker has lexed of a file: the line behind it, and its conditional directives.
@@ -88,11 +88,7 @@ class SourceFile:
         """The lines, ascending, with a marker that the target rejects for sure."""
         found = self._rejected.get(target.index)
         if found is None:
-            found = self._rejected[target.index] = sorted(
-                line for line, hits in self.hits.items()
-                if any(not h.marker.weak and h.marker.verdict(target) is Verdict.REJECTED
-                       for h in hits)
-            )
+            found = self._rejected[target.index] = instructions.rejected_lines(self.code, target)
         return found
 
     def may_reject(self, target: Target) -> bool:
