@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
+from typing import NamedTuple
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -17,8 +18,7 @@ class How(Enum):
     OPAQUE = "opaque"  # loop variables, ``with`` targets, ``del``, augmented assignment
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(NamedTuple):
     """One place that binds a name.
 
     ``node`` is the assigned expression, the definition or the import;
@@ -35,60 +35,71 @@ class Binding:
 
 
 Bindings = dict[str, list[Binding]]
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_WALRUS = re.compile(rb":=")  # twice as fast as ``in``
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_SILENT = frozenset({ast.Expr, ast.Return, ast.Raise, ast.Pass, ast.Continue, ast.Break,
+                     ast.Assert, ast.Global, ast.Nonlocal, ast.Delete})
 
 
-def collect(body: list[ast.stmt], *, walrus: bool = False) -> Bindings:
+def has_walrus(source: bytes) -> bool:
+    """Whether a file may have assignment expressions."""
+    return _WALRUS.search(source) is not None
+
+
+def collect(body: list[ast.stmt], *, walrus: bool = False,
+            within: Callable[[ast.stmt], bool] | None = None) -> Bindings:
     """All bindings in a body, without those of nested functions and classes.
 
     ``walrus`` says that the file has assignment expressions, which are slow to look for.
+    ``within`` says of a statement whether it is looked at.
     """
     found: Bindings = {}
-    for statement in body:
-        for name, binding in _of_statement(statement, True, walrus):
+    stack = [(statement, True) for statement in reversed(body)]  # a stack, as ladders run deep
+    while stack:
+        node, sure = stack.pop()
+        if (type(node) in _SILENT and not walrus) or (within is not None and not within(node)):
+            continue
+        for name, binding in _simple(node, sure):
             found.setdefault(name, []).append(binding)
+        if walrus:
+            for name, binding in _walruses(node):
+                found.setdefault(name, []).append(binding)
+        if hasattr(node, "body") and not isinstance(node, _DEFINITIONS):
+            inner = sure and isinstance(node, ast.With | ast.AsyncWith)
+            stack += [(child, inner) for child in reversed(_children(node))]
+        elif isinstance(node, ast.Match):
+            stack += [(child, False) for case in reversed(node.cases)
+                      for child in reversed(case.body)]
     return found
 
 
-def _of_statement(statement: ast.stmt, sure: bool, walrus: bool) -> Iterator[tuple[str, Binding]]:
-    """Bindings of a statement and of all statements inside it; a stack, as ladders run deep."""
-    stack = [(statement, sure)]
-    while stack:
-        node, sure = stack.pop()
-        yield from _simple(node, sure)
-        if walrus:
-            yield from _walruses(node)
-        if isinstance(node, _SCOPES):
-            continue
-        inner = sure and isinstance(node, ast.With | ast.AsyncWith)
-        children: list[ast.stmt] = []
-        for field in ("body", "orelse", "finalbody"):
-            children += getattr(node, field, [])
-        for handler in getattr(node, "handlers", []):
-            children += handler.body
-        for case in getattr(node, "cases", []):
-            children += case.body
-        stack += [(child, inner) for child in reversed(children)]
+def _children(node: ast.stmt) -> list[ast.stmt]:
+    children: list[ast.stmt] = []
+    for field in ("body", "orelse", "finalbody"):
+        children += getattr(node, field, [])
+    for handler in getattr(node, "handlers", []):
+        children += handler.body
+    return children
 
 
-def _simple(node: ast.stmt, sure: bool) -> Iterator[tuple[str, Binding]]:
+def _simple(node: ast.stmt, sure: bool) -> Iterable[tuple[str, Binding]]:
     line = node.lineno
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name, Binding(How.DEFINITION, node, line, sure=sure)
-    elif isinstance(node, ast.Assign):
-        for target in node.targets:
-            for name, path in _targets(target):
-                yield name, Binding(How.ASSIGN, node.value, line, path, sure)
-    elif isinstance(node, ast.AnnAssign) and node.value is not None:
-        for name, path in _targets(node.target):
-            yield name, Binding(How.ASSIGN, node.value, line, path, sure)
-    elif isinstance(node, ast.Import | ast.ImportFrom):
-        yield from _imports(node, sure)
-    elif isinstance(node, ast.For | ast.AsyncFor | ast.AugAssign):
-        yield from _opaque(node.target, line)
-    elif isinstance(node, ast.With | ast.AsyncWith):
-        for item in node.items:
-            yield from _opaque(item.optional_vars, line)
+    if isinstance(node, ast.Assign):
+        return [(name, Binding(How.ASSIGN, node.value, line, path, sure))
+                for target in node.targets for name, path in _targets(target)]
+    if isinstance(node, ast.AnnAssign):
+        return [] if node.value is None else [
+            (name, Binding(How.ASSIGN, node.value, line, path, sure))
+            for name, path in _targets(node.target)]
+    if isinstance(node, _DEFINITIONS):
+        return [(node.name, Binding(How.DEFINITION, node, line, sure=sure))]
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return _imports(node, sure)
+    if isinstance(node, ast.For | ast.AsyncFor | ast.AugAssign):
+        return _opaque(node.target, line)
+    if isinstance(node, ast.With | ast.AsyncWith):
+        return [pair for item in node.items for pair in _opaque(item.optional_vars, line)]
+    return []
 
 
 def _imports(node: ast.Import | ast.ImportFrom, sure: bool) -> Iterator[tuple[str, Binding]]:
@@ -113,21 +124,20 @@ def _walruses(node: ast.stmt) -> Iterator[tuple[str, Binding]]:
             stack += ast.iter_child_nodes(here)
 
 
-def _opaque(target: ast.expr | None, line: int) -> Iterator[tuple[str, Binding]]:
-    if target is None:
-        return
-    for name, path in _targets(target):
-        yield name, Binding(How.OPAQUE, target, line, path)
+def _opaque(target: ast.expr | None, line: int) -> list[tuple[str, Binding]]:
+    return [] if target is None else [
+        (name, Binding(How.OPAQUE, target, line, path)) for name, path in _targets(target)]
 
 
-def _targets(target: ast.expr, path: tuple[int, ...] = ()) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _targets(target: ast.expr, path: tuple[int, ...] = ()) -> list[tuple[str, tuple[int, ...]]]:
     if isinstance(target, ast.Name):
-        yield target.id, path
-    elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
-        yield f"{target.value.id}.{target.attr}", path
-    elif isinstance(target, ast.Tuple | ast.List):
-        starred = False
+        return [(target.id, path)]
+    if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+        return [(f"{target.value.id}.{target.attr}", path)]
+    found: list[tuple[str, tuple[int, ...]]] = []
+    if isinstance(target, ast.Tuple | ast.List):
         for position, item in enumerate(target.elts):
-            starred = starred or isinstance(item, ast.Starred)
-            if not starred:
-                yield from _targets(item, (*path, position))
+            if isinstance(item, ast.Starred):
+                break
+            found += _targets(item, (*path, position))
+    return found

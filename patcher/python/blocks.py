@@ -12,11 +12,12 @@ from collections.abc import Iterable
 
 from patcher.python.sieve import Places, Sieve
 
-_START = re.compile(rb"^(?=[A-Za-z_@])(?!else\b|elif\b|except\b|finally\b)", re.MULTILINE)
-_METHOD = re.compile(rb"^    (?=def |async def |@|class )", re.MULTILINE)
+# Each begins with a literal: such are found ten times faster than what begins with ``^``.
+_START = re.compile(rb"\n(?=[A-Za-z_@])(?!else\b|elif\b|except\b|finally\b)")
+_METHOD = re.compile(rb"\n    (?=def |async def |@|class )")
 _CLASS = re.compile(rb"(?:@[^\n]*\n)*class\b")
 _DEFINITION = re.compile(rb"@|def\b|async def\b|class\b")
-_QUOTES = re.compile(rb'"""|\'\'\'')
+_QUOTES = (re.compile(rb'"""'), re.compile(rb"'''"))
 SMALL_FILE = 20_000  # bytes; not worth the trouble
 SHORT = 10  # lines of a block that always stays: imports, constants, small helpers
 
@@ -62,11 +63,11 @@ def _triple_quoted(source: bytes) -> list[tuple[int, int]] | None:
     """Spans of triple-quoted strings; None when the quotes do not pair up."""
     found: list[tuple[int, int]] = []
     start, quote = 0, b""
-    for match in _QUOTES.finditer(source):
+    for place, kind in sorted((m.start(), m[0]) for p in _QUOTES for m in p.finditer(source)):
         if not quote:
-            start, quote = match.start(), match[0]
-        elif match[0] == quote:
-            found.append((start, match.end()))
+            start, quote = place, kind
+        elif kind == quote:
+            found.append((start, place + len(kind)))
             quote = b""
     return None if quote else found
 
@@ -74,15 +75,15 @@ def _triple_quoted(source: bytes) -> list[tuple[int, int]] | None:
 def _starts(pattern: re.Pattern[bytes], source: bytes, start: int, end: int,
             strings: list[tuple[int, int]]) -> list[int]:
     """Offsets at which statements of one depth begin, decorators with what they decorate."""
-    starts, decorated = [start], False
+    starts, decorated = [start], pattern is _START and source.startswith(b"@", start)
     position = bisect_left(strings, (start, start))
     for match in pattern.finditer(source, start, end):
-        place = match.start()
+        place = match.start() + 1
         while position < len(strings) and strings[position][1] <= place:
             position += 1
         if position < len(strings) and strings[position][0] < place:
             continue
         if not decorated and place > start:
             starts.append(place)
-        decorated = source[match.end():match.end() + 1] == b"@"
+        decorated = source.startswith(b"@", match.end())
     return starts

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from patcher.errors import InputError, UnsafePath
-from patcher.python.bindings import Binding, Bindings, FunctionNode, How, collect
+from patcher.python.bindings import Binding, Bindings, FunctionNode, How, collect, has_walrus
 from patcher.python.blocks import condensed
 from patcher.python.vocabulary import vocabulary
 from patcher.tree import Tree, exists
@@ -43,6 +43,11 @@ class Module:
     cache: dict[object, object] = field(default_factory=dict)
 
     @cached_property
+    def walrus(self) -> bool:
+        """Whether the file has assignment expressions."""
+        return has_walrus(self.source)
+
+    @cached_property
     def text(self) -> str:
         """The source as text, for looking at (positions in it are not the bytes')."""
         return self.source.decode("utf-8", "replace")
@@ -63,7 +68,7 @@ class Module:
         found = self.inner.get(id(node))
         if found is None:
             body = [] if isinstance(node, ast.Lambda) else node.body
-            found = self.inner[id(node)] = collect(body, walrus=b":=" in self.source)
+            found = self.inner[id(node)] = collect(body, walrus=self.walrus)
         return found
 
 
@@ -206,7 +211,7 @@ def _module(path: str, source: bytes, tree: ast.Module) -> Module:
         dotted = package = dotted.removesuffix(".__init__")
     else:
         package = dotted.rpartition(".")[0]
-    return Module(path, dotted, package, tree, collect(tree.body, walrus=b":=" in source), source)
+    return Module(path, dotted, package, tree, collect(tree.body, walrus=has_walrus(source)), source)
 
 
 def absolute(module: Module, node: ast.ImportFrom) -> str:
