@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable
 
-from patcher.python.sieve import Places, Sieve
+from patcher.python.sieve import Marks
 
 # Each begins with a literal: such are found ten times faster than what begins with ``^``.
 _START = re.compile(rb"\n(?=[A-Za-z_@])(?!else\b|elif\b|except\b|finally\b)")
@@ -22,29 +21,27 @@ SMALL_FILE = 20_000  # bytes; not worth the trouble
 SHORT = 10  # lines of a block that always stays: imports, constants, small helpers
 
 
-def condensed(source: bytes, sieve: Sieve, names: Iterable[bytes] = ()) -> bytes:
-    """The source with long blocks and methods in which the sieve finds nothing, nor any of the
-    names, made empty."""
+def condensed(source: bytes, marks: Marks) -> bytes:
+    """The source with long blocks and methods that there is no reason to look into made empty."""
     if len(source) < SMALL_FILE:
         return source
     strings = _triple_quoted(source)
     if strings is None:
         return source
-    places = sieve.places(source, names)
     kept: list[bytes] = []
     blocks = _starts(_START, source, 0, len(source), strings)
     for start, end in zip(blocks, [*blocks[1:], len(source)], strict=True):
-        kept.append(_kept(source, start, end, strings, places))
+        kept.append(_kept(source, start, end, strings, marks))
     return b"".join(kept)
 
 
 def _kept(source: bytes, start: int, end: int, strings: list[tuple[int, int]],
-          places: Places) -> bytes:
+          marks: Marks) -> bytes:
     block = source[start:end]
     lines = block.count(b"\n")
     if lines <= SHORT:
         return block
-    if not places.between(start, end) and _DEFINITION.match(block):
+    if not marks.between(start, end) and _DEFINITION.match(block):
         return b"\n" * lines  # other statements bind names that gates elsewhere read
     if not _CLASS.match(block):
         return block
@@ -54,7 +51,7 @@ def _kept(source: bytes, start: int, end: int, strings: list[tuple[int, int]],
     kept = [source[start:parts[1]]]
     for first, last in zip(parts[1:], [*parts[2:], end], strict=True):
         lines = source.count(b"\n", first, last)
-        empty = lines > SHORT and not places.between(first, last)
+        empty = lines > SHORT and not marks.between(first, last)
         kept.append(b"    pass" + b"\n" * lines if empty else source[first:last])
     return b"".join(kept)
 

@@ -38,12 +38,17 @@ def find_gates(tree: Tree, folder: str) -> list[Gate]:
     undecided only by what ``decided_by`` names, which is never the
     architecture. ``excludes_target`` is left to ``excludes``.
     """
-    return find_gates_in(tree, folder, candidates(tree, folder))
+    index = Index(tree, folder)
+    return _found(index, (file for file in _python_files(tree, folder)
+                          if index.marks(file[1]).may_hold))
 
 
 def find_gates_in(tree: Tree, folder: str, files: Iterable[tuple[str, bytes]]) -> list[Gate]:
     """As ``find_gates``, for these files (path and source) of the package only."""
-    index = Index(tree, folder)
+    return _found(Index(tree, folder), files)
+
+
+def _found(index: Index, files: Iterable[tuple[str, bytes]]) -> list[Gate]:
     evaluator = Evaluator(index)
     found: list[Gate] = []
     with collector_at_rest():
@@ -87,8 +92,8 @@ def _whole_walk(module: Module, source: bytes, index: Index, evaluator: Evaluato
         module = again
 
 
-def candidates(tree: Tree, folder: str) -> Iterator[tuple[str, bytes]]:
-    """Python files that mention an architecture; tests, examples and foreign code are left out."""
+def _python_files(tree: Tree, folder: str) -> Iterator[tuple[str, bytes]]:
+    """Path and source of Python files; tests, examples and foreign code are left out."""
     words = vocabulary()
     stack = [folder.rstrip("/")]
     while stack:
@@ -99,8 +104,7 @@ def candidates(tree: Tree, folder: str) -> Iterator[tuple[str, bytes]]:
                 source = tree.read(path)
             except (OSError, InputError, UnsafePath):
                 continue
-            if words.files.holds(source):
-                yield path, source
+            yield path, source
         below = (f"{here}/{name}".lstrip("/") for name in tree.folders(here)
                  if name not in words.skipped_folders)
         stack += sorted((p for p in below if not p.endswith(words.skipped_paths)), reverse=True)

@@ -11,6 +11,7 @@ from functools import cached_property
 from patcher.errors import InputError, UnsafePath
 from patcher.python.bindings import Binding, Bindings, FunctionNode, How, collect, has_walrus
 from patcher.python.blocks import condensed
+from patcher.python.sieve import NOTHING, Marks, marks
 from patcher.python.vocabulary import vocabulary
 from patcher.tree import Tree, exists
 
@@ -39,6 +40,7 @@ class Module:
     tree: ast.Module
     bindings: Bindings
     source: bytes = b""
+    marks: Marks = NOTHING
     inner: dict[int, Bindings] = field(default_factory=dict)
     cache: dict[object, object] = field(default_factory=dict)
 
@@ -144,6 +146,7 @@ class Index:
         self._top = folder.strip("/").split("/")[0]
         self._modules: dict[str, Module | None] = {}
         self._wanted: set[str] = set()
+        self._marked = (b"", NOTHING)
 
     def replaced(self, path: str, source: bytes) -> Index:
         """The same package with other bytes in one file; parsed modules are shared."""
@@ -162,8 +165,18 @@ class Index:
     def scanned(self, path: str, source: bytes, names: Iterable[str] = ()) -> Module | None:
         """The module without long blocks that cannot hold a gate, nor one of the names: for
         looking, not for editing."""
-        part = condensed(source, vocabulary().blocks, [name.encode() for name in names])
-        return self.add(path, part) or (self.add(path, source) if part is not source else None)
+        marks = self.marks(source)
+        part = condensed(source, marks.and_names(source, [n.encode() for n in names]))
+        module = self.add(path, part) or (self.add(path, source) if part is not source else None)
+        if module is not None:
+            module.marks = marks
+        return module
+
+    def marks(self, source: bytes) -> Marks:
+        """What the vocabulary's words say of a text; remembered for the last one."""
+        if self._marked[0] is not source:
+            self._marked = (source, marks(source, vocabulary().words))
+        return self._marked[1]
 
     def forget(self, path: str) -> None:
         """Free a module that no other has asked for."""
@@ -211,7 +224,8 @@ def _module(path: str, source: bytes, tree: ast.Module) -> Module:
         dotted = package = dotted.removesuffix(".__init__")
     else:
         package = dotted.rpartition(".")[0]
-    return Module(path, dotted, package, tree, collect(tree.body, walrus=has_walrus(source)), source)
+    bindings = collect(tree.body, walrus=has_walrus(source))
+    return Module(path, dotted, package, tree, bindings, source)
 
 
 def absolute(module: Module, node: ast.ImportFrom) -> str:

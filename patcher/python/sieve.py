@@ -1,4 +1,4 @@
-"""Where a text may hold a gate, before it is parsed: rather too often than not."""
+"""Where a text hints at an architecture and where it may hold a gate, before it is parsed."""
 
 from __future__ import annotations
 
@@ -9,35 +9,61 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Sieve:
-    """Words, and forms in which a name that stands for an architecture is tested."""
+class Word:
+    """A text that is looked for, and what around it makes it a hint, a reason to look into its
+    file, and a reason to look into its block of a long file (None: never)."""
 
-    words: tuple[bytes, ...]
-    forms: tuple[re.Pattern[bytes], ...]
-
-    def holds(self, source: bytes) -> bool:
-        """True when a word or a form is somewhere in a text."""
-        return any(word in source for word in self.words) or any(
-            form.search(source) for form in self.forms)
-
-    def places(self, source: bytes, names: Iterable[bytes] = ()) -> Places:
-        """Where they are; ``names`` are further words."""
-        found = [match.start() for form in self.forms for match in form.finditer(source)]
-        for word in (*self.words, *names):
-            place = source.find(word)
-            while place >= 0:
-                found.append(place)
-                place = source.find(word, place + 1)
-        return Places(sorted(found))
+    text: re.Pattern[bytes]
+    hint: re.Pattern[bytes] | None
+    file: re.Pattern[bytes] | None
+    block: re.Pattern[bytes] | None
 
 
 @dataclass(frozen=True)
-class Places:
-    """Offsets, ascending."""
+class Marks:
+    """What the words say of one text: lines with hints and offsets of reasons, ascending."""
 
-    offsets: list[int]
+    lines: list[int]
+    reasons: list[int]
+    may_hold: bool
 
     def between(self, start: int, end: int) -> bool:
-        """True when one is in this part of the text."""
-        position = bisect_left(self.offsets, start)
-        return position < len(self.offsets) and self.offsets[position] < end
+        """True when there is a reason to look into this part of the text."""
+        position = bisect_left(self.reasons, start)
+        return position < len(self.reasons) and self.reasons[position] < end
+
+    def and_names(self, source: bytes, names: Iterable[bytes]) -> Marks:
+        """The same with further reasons, wherever one of the names is."""
+        found = [match.start() for name in names for match in re.finditer(re.escape(name), source)]
+        return Marks(self.lines, sorted({*self.reasons, *found}), self.may_hold)
+
+
+NOTHING = Marks([], [], False)
+
+
+def marks(source: bytes, words: Iterable[Word]) -> Marks:
+    """One pass for each word: what begins with a literal is found ten times faster."""
+    hints: list[int] = []
+    reasons: list[int] = []
+    may_hold = False
+    for word in words:
+        for match in word.text.finditer(source):
+            place = match.start()
+            if word.hint and word.hint.match(source, place):
+                hints.append(place)
+            if word.block and word.block.match(source, place):
+                reasons.append(place)
+                may_hold = may_hold or bool(word.file and word.file.match(source, place))
+    return Marks(lines_of(source, hints), sorted(reasons), may_hold)
+
+
+def lines_of(text: bytes, places: Iterable[int]) -> list[int]:
+    """The numbers of the lines on which offsets are, ascending."""
+    lines: list[int] = []
+    line, last = 1, 0
+    for place in sorted(places):
+        line += text.count(b"\n", last, place)
+        last = place
+        if not lines or lines[-1] != line:
+            lines.append(line)
+    return lines

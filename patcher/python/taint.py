@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable
 
 from patcher.python.bindings import Binding, Bindings, How, collect
 from patcher.python.index import Module
+from patcher.python.sieve import lines_of
 from patcher.python.vocabulary import hints, vocabulary
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _ROUNDS = 4
 # One by one: what begins with a literal is found ten times faster.
-_FLAGS = tuple(map(re.compile, ("gencode", "nvcc_flags", "code=sm")))
+_FLAGS = (b"gencode", b"nvcc_flags", b"code=sm")
 _COMMON = frozenset({"self", "cls", "_", "device", "backend", "kernel", "module", "result", "out",
                      "x", "a", "b", "m", "n", "k", "name", "dtype", "config", "args", "kwargs"})
 
@@ -27,12 +28,11 @@ class Lines:
     """The lines of one module that hint at an architecture."""
 
     def __init__(self, module: Module) -> None:
-        self._text = module.text
-        self._hits: list[int] = []
+        self._source = module.source
+        self._hits = module.marks.lines
         self._names: dict[str, bool] = {}
         self._words: dict[ast.AST, frozenset[str]] = {}
         self._flags = self._found(_FLAGS)
-        self._add(vocabulary().hints)
         self.carriers: set[str] = set()  # names that carry an architecture to other functions
         self._spread(module)
 
@@ -47,14 +47,10 @@ class Lines:
         position = bisect_left(self._flags, node.lineno)
         return position < len(self._flags) and self._flags[position] <= (node.end_lineno or 0)
 
-    def _found(self, patterns: Iterable[re.Pattern[str]]) -> list[int]:
+    def _found(self, patterns: Iterable[bytes]) -> list[int]:
         """The lines on which one of the patterns is found, ascending."""
-        text, lines, line, last = self._text, [], 1, 0
-        for place in sorted({m.start() for p in patterns for m in p.finditer(text)}):
-            line += text.count("\n", last, place)
-            last = place
-            lines.append(line)
-        return lines
+        return lines_of(self._source, {
+            m.start() for p in patterns for m in re.finditer(p, self._source)})
 
     def mentions(self, node: ast.AST) -> bool:
         """True when a name inside an expression hints at an architecture or carries one."""
@@ -77,9 +73,6 @@ class Lines:
         """Take these lines for ones that hint at an architecture."""
         self._hits = sorted({*self._hits, *lines})
 
-    def _add(self, patterns: Iterable[re.Pattern[str]]) -> None:
-        self._hits = sorted({*self._hits, *self._found(patterns)})
-
     def _spread(self, module: Module) -> None:
         """Names assigned on hinting lines hint, too, and so do the lines with them."""
         definitions = list(_definitions(module.tree.body, self.touch))
@@ -93,7 +86,7 @@ class Lines:
             self._names.update(dict.fromkeys(fresh, True))
             hinted = {name for name in fresh if not vocabulary().hint.search(name)}
             if hinted:
-                self._add(re.compile(rf"{re.escape(name)}\b") for name in sorted(hinted))
+                self.also(self._found(re.escape(n).encode() + rb"\b" for n in sorted(hinted)))
         if known:  # all their bindings are on hinting lines now
             self.carriers = {name for name, _, wide in _bindings(module, definitions, self.touch)
                              if wide and name in known}

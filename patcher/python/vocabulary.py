@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from patcher.arch import Capability, Target
-from patcher.python.sieve import Sieve
+from patcher.python.sieve import Word
 from patcher.python.values import DeviceArch, DeviceName, Value, per_target
 
 _DATA = Path(__file__).parent.parent / "data" / "python_gates.json"
@@ -44,8 +44,7 @@ class Vocabulary:
     parameters: dict[str, str]
     device_names: dict[str, list[str]]
     not_nvidia: frozenset[Any]
-    files: Sieve  # lets through what may hold a gate
-    blocks: Sieve  # likewise, and what may give a name its value
+    words: tuple[Word, ...]
     hint: re.Pattern[str]
     hints: tuple[re.Pattern[str], ...]
     generated_paths: re.Pattern[str]
@@ -74,21 +73,29 @@ def vocabulary() -> Vocabulary:
     for key, kind in Vocabulary.__annotations__.items():
         if kind == "re.Pattern[str]" and key in raw:
             ready[key] = re.compile(raw[key])
+    hints = [_joined(text, forms["hint"]) for text, forms in raw["words"].items()
+             if "hint" in forms]
     return Vocabulary(
         **ready,
-        hint=re.compile("|".join(raw["hints"])),
-        hints=tuple(map(re.compile, raw["hints"])),
+        words=tuple(_word(text, forms, raw["tested"]) for text, forms in raw["words"].items()),
+        hint=re.compile("|".join(hints)),
+        hints=tuple(map(re.compile, hints)),
         hardware_markers=tuple(_marker(marker) for marker in raw["hardware_markers"]),
         skipped_paths=tuple(raw["skipped_paths"]),
         constants=raw["constants"], device_names=raw["device_names"], keywords=raw["keywords"],
         parameters={name: kind for kind, names in raw["parameters"].items() for name in names},
-        not_nvidia=frozenset(tuple(n) if isinstance(n, list) else n for n in raw["not_nvidia"]),
-        files=_sieve(raw, "file_words"), blocks=_sieve(raw, "file_words", "block_words"))
+        not_nvidia=frozenset(tuple(n) if isinstance(n, list) else n for n in raw["not_nvidia"]))
 
 
-def _sieve(raw: dict[str, Any], *lists: str) -> Sieve:
-    return Sieve(tuple(word.encode() for name in lists for word in raw[name]),
-                 tuple(re.compile(form.encode()) for form in raw["forms"]))
+def _joined(text: str, forms: str) -> str:
+    """A literal and what must be around it."""
+    return f"{text}(?:{forms})" if forms else text
+
+
+def _word(text: str, forms: dict[str, str], tested: str) -> Word:
+    return Word(re.compile(text.encode()), *(
+        re.compile(_joined(text, forms[use].replace("{tested}", tested)).encode())
+        if use in forms else None for use in ("hint", "file", "block")))
 
 
 def _marker(raw: dict[str, Any]) -> Marker:

@@ -11,8 +11,7 @@ import pytest
 
 from patcher.gates import Gate
 from patcher.python import blocks, find
-from patcher.python.sieve import Sieve
-from patcher.python.vocabulary import vocabulary
+from patcher.python.index import Index
 from patcher.tree import FolderTree
 
 pytestmark = [pytest.mark.slow]
@@ -47,8 +46,9 @@ def said(gate: Gate) -> tuple[object, ...]:
 def lost(root: Path, folder: str, monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, int]]:
     """Where gates are that are found only when each file is parsed, and all of it."""
     found = {said(gate) for gate in find.find_gates(FolderTree(root), folder)}
-    everything = replace(vocabulary(), files=Sieve((b"",), ()))
-    monkeypatch.setattr(find, "vocabulary", lambda: everything)
+    marks = Index.marks
+    monkeypatch.setattr(Index, "marks", lambda index, source: replace(
+        marks(index, source), may_hold=True))
     monkeypatch.setattr(blocks, "SMALL_FILE", 1 << 60)
     without = find.find_gates(FolderTree(root), folder)
     assert len(without) > 40
