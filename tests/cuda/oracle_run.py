@@ -8,15 +8,20 @@ Units of a package are those of its profile, with their real flags; those of a f
 given by include folders and a pattern. ``--system`` adds folders of headers that are not
 installed (cuRAND, NVSHMEM, torch); what is missing still is an empty file, for both sides,
 and the unit does not count as complete. Results are kept beside the table, line by line:
-a run that was stopped goes on where it was.
+a run that was stopped goes on where it was. With ``--compiled DIR`` what nvcc said is kept
+too, under a digest of its call and of every marked file of the unit: only the walker's side
+is worked out again. With ``--store DIR`` the walker recalls files and conditions from there, as
+a second scan does.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +32,7 @@ from tempfile import TemporaryDirectory
 from patcher.cuda.model import TranslationUnit
 from patcher.cuda.predefined import ToolkitMacros
 from patcher.cuda.record import Record
+from patcher.cuda.store import Store
 from patcher.package.find import find_package
 from patcher.package.model import Environment, Package
 from patcher.profiles import profile_for
@@ -131,18 +137,28 @@ class _WithStubs:
 
 
 class Comparison:
-    """One corpus in a marked shadow below ``folder``."""
+    """One corpus in a marked shadow below ``folder``; ``kept`` has what the compiler said."""
 
-    def __init__(self, corpus: Corpus, folder: Path) -> None:
+    def __init__(self, corpus: Corpus, folder: Path, kept: Path | None = None,
+                 store: Store | None = None) -> None:
         self.corpus = corpus
+        self._kept, self._store = kept, store
         self.stubs = folder / "stubs"
         self.marked = folder / "marked"
         self.stubs.mkdir()
-        self._marked: set[str] = set()
+        self._marked: dict[str, str] = {}  # the digest of each file with markers
         self._sequences = Sequences(corpus.tree)
         self._tree = _WithStubs(corpus.tree, self.stubs)
-        self._walker = RecordingWalker(self._tree, toolkit=corpus.macros)
+        self._walker = self._new_walker()
         self._copied = False
+
+    def _new_walker(self) -> RecordingWalker:
+        return RecordingWalker(self._tree, toolkit=self.corpus.macros, store=self._store,
+                               reports=False)
+
+    def save(self) -> None:
+        """Keep in the store what the walker learnt."""
+        self._walker.save()
 
     def compare(self, unit: TranslationUnit) -> dict[str, object]:
         """What the compiler and the walker see differently, per world."""
@@ -151,8 +167,7 @@ class Comparison:
         problems: list[str] = []
         compared = 0
         for world in WORLDS:
-            text = oracle.preprocess(unit.path, world)
-            sequence, entered = read_sequence(text)
+            sequence, entered = read_sequence(self._said(oracle, unit, record, world))
             real = [m for m in sequence if not m[0].startswith("/")]
             bit = world_bit(world)
             mine = self._sequences.of(record, bit)
@@ -174,6 +189,20 @@ class Comparison:
         self._shadow(unit, record)
         return Oracle(self.marked, unit.configuration, as_written=True)
 
+    def _said(self, oracle: Oracle, unit: TranslationUnit, record: Record, world: str) -> str:
+        """The compiler's text for one world, kept where it was asked the same before."""
+        if self._kept is None:
+            return oracle.preprocess(unit.path, world)
+        stubs = str(self.stubs)
+        read = sorted((path, self._marked[path]) for path in _inside(record))
+        key = [self.corpus.name, *oracle.commands(unit.path, world), *map(str, read)]
+        digest = hashlib.sha256("\n".join(key).replace(stubs, "STUBS").encode()).hexdigest()
+        place = self._kept / f"{digest}.z"
+        if not place.exists():
+            text = oracle.preprocess(unit.path, world).replace(stubs, "STUBS")
+            place.write_bytes(zlib.compress(text.encode("latin-1")))
+        return zlib.decompress(place.read_bytes()).decode("latin-1").replace("STUBS", stubs)
+
     def _complete(self, unit: TranslationUnit) -> tuple[TranslationUnit, Record, list[str]]:
         """The unit and its walk, with an empty file for every header that is not here."""
         setup = unit.configuration
@@ -189,7 +218,7 @@ class Comparison:
                 stub = self.stubs / stubs[-1]
                 stub.parent.mkdir(parents=True, exist_ok=True)
                 stub.touch()
-            self._walker = RecordingWalker(self._tree, toolkit=self.corpus.macros)
+            self._walker = self._new_walker()
         return unit, self._walker.record(unit), sorted(set(stubs))
 
     def _shadow(self, unit: TranslationUnit, record: Record) -> None:
@@ -199,11 +228,11 @@ class Comparison:
             for path in walk(self.corpus.tree, ""):
                 if not path.endswith((".cu", ".py", ".so", ".md")):
                     self._write(path, self.corpus.tree.read(path))
-        wanted = {r.path for r in record.below() if r.path and not r.path.startswith("/")}
-        for path in sorted(wanted - self._marked):
+        for path in sorted(_inside(record) - self._marked.keys()):
             own = unit.content if path == unit.path else None
-            self._write(path, mark(own if own is not None else self.corpus.tree.read(path)))
-            self._marked.add(path)
+            data = mark(own if own is not None else self.corpus.tree.read(path))
+            self._write(path, data)
+            self._marked[path] = hashlib.sha256(data).hexdigest()
 
     def _write(self, path: str, data: bytes) -> None:
         place = self.marked / path
@@ -222,6 +251,10 @@ class Comparison:
             yield f"{world}: only the walker reads {path}"
 
 
+def _inside(record: Record) -> set[str]:
+    return {r.path for r in record.below() if r.path and not r.path.startswith("/")}
+
+
 def _real(path: str) -> str:
     return os.path.realpath(path) if path.startswith("/") else path
 
@@ -234,8 +267,8 @@ def first_difference(mine: Sequence[object], real: Sequence[object]) -> str:
             f"the compiler {real[at:at + 1]}")
 
 
-def table(rows: Sequence[dict[str, object]]) -> str:
-    """The document."""
+def table(rows: Sequence[dict[str, object]], code: str = "") -> str:
+    """The document; ``code`` says which commit was compared, and when."""
     lines = [
         "# The scanner against nvcc", "",
         "Written by `python -m tests.cuda.oracle_run`. A marker line follows every conditional",
@@ -255,7 +288,8 @@ def table(rows: Sequence[dict[str, object]]) -> str:
             f"| {name or 'all'} | {len(mine)} | {sum(not row['stubs'] for row in mine)} | "
             f"{len(mine) * len(WORLDS)} | {sum(int(str(row['marks'])) for row in mine)} | "
             f"{sum(bool(row['problems']) for row in mine)} |")
-    return "\n".join([*lines, "", *_details(rows)]) + "\n"
+    lines += ["", *([f"Compared: {code}.", ""] if code else []), *_details(rows)]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def _details(rows: Sequence[dict[str, object]]) -> Iterator[str]:
@@ -281,6 +315,9 @@ def main() -> int:
     parser.add_argument("--system", action="append", default=[])
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--kept", type=Path, default=Path("oracle.jsonl"))
+    parser.add_argument("--compiled", type=Path, help="keep what nvcc said in this folder")
+    parser.add_argument("--store", type=Path, help="what earlier walks learnt, and this one")
+    parser.add_argument("--code", default="", help="commit and time, for the document")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     corpora = [package_corpus(package_of(folder), options.count, options.system)
@@ -289,10 +326,13 @@ def main() -> int:
     kept = options.kept.read_text("utf-8").splitlines() if options.kept.exists() else []
     rows = [json.loads(line) for line in kept]
     known = {(row["corpus"], row["unit"], row["as"]) for row in rows}
+    if options.compiled:
+        options.compiled.mkdir(parents=True, exist_ok=True)
     with options.kept.open("a", encoding="utf-8") as log:
         for corpus in corpora:
             with TemporaryDirectory(prefix="oracle-") as folder:
-                comparison = Comparison(corpus, Path(folder))
+                comparison = Comparison(corpus, Path(folder), options.compiled,
+                                        Store(options.store) if options.store else None)
                 for unit in corpus.units:
                     if (corpus.name, unit.path, unit.configuration.id) in known:
                         continue
@@ -300,8 +340,9 @@ def main() -> int:
                     log.write(json.dumps(rows[-1]) + "\n")
                     log.flush()
                     print(len(rows), unit.path, rows[-1]["problems"] or "agrees", flush=True)
+                comparison.save()
     if options.output:
-        options.output.write_text(table(rows), "utf-8")
+        options.output.write_text(table(rows, options.code), "utf-8")
     return int(any(row["problems"] for row in rows))
 
 

@@ -106,6 +106,7 @@ def main() -> int:
     parser.add_argument("--system", action="append", default=[])
     parser.add_argument("--target", default="sm_120a")
     parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--code", default="", help="commit and time, for the document")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     lines = ["# Recall", "", "Written by `python -m tests.cuda.recall_run`. nvcc says which places",
@@ -125,6 +126,7 @@ def main() -> int:
         lines.append(f"| {corpus.name} | {len(corpus.units)} | {len(found.lost)} | "
                      f"{len(found.alternative)} | {len(found.unseen)} |")
         print(lines[-1])
+    lines += ["", f"Compared: {options.code}."] if options.code else []
     if options.output:
         options.output.write_text("\n".join(lines) + "\n", "utf-8")
     return int(bool(unseen))

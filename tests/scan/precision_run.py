@@ -171,6 +171,7 @@ def main() -> int:
     parser.add_argument("--system", action="append", default=[])
     parser.add_argument("--target", default="sm_120a")
     parser.add_argument("--kept", type=Path, default=Path("precision.jsonl"))
+    parser.add_argument("--code", default="", help="commit and time, for the document")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     goal = target(options.target)
@@ -188,7 +189,8 @@ def main() -> int:
             print(row, *details, sep="\n", flush=True)
     if options.output:
         head = HEAD.format(target=goal.name, references=", ".join(REFERENCES))
-        text = head + "\n".join([*rows, "", *details]).rstrip() + "\n"
+        asked = ["", f"Asked: {options.code}."] if options.code else []
+        text = head + "\n".join([*rows, *asked, "", *details]).rstrip() + "\n"
         options.output.write_text(text + MISSES, "utf-8")
     return int(worst >= 2)
 
