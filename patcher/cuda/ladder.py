@@ -24,8 +24,8 @@ class LadderWalk:
     """``live`` are the worlds outside, ``maybe`` those of them for which the ladder's own
     place is unknown, ``names`` what would decide that; ``left`` took no arm yet."""
 
-    __slots__ = ("_arms", "_deciders", "_depends", "_fork", "_state", "_taken", "_unsure",
-                 "_values", "arm_maybe", "arm_names", "left", "live", "maybe", "names")
+    __slots__ = ("_arms", "_deciders", "_depends", "_state", "_taken", "_unsure",
+                 "_values", "arm_maybe", "arm_names", "fork", "left", "live", "maybe", "names")
 
     def __init__(self, state: State, values: Values, live: int, maybe: int,
                  names: tuple[str, ...]) -> None:
@@ -38,25 +38,22 @@ class LadderWalk:
         self._depends = False
         self._unsure = 0  # worlds that may or may not have taken an earlier arm
         self._deciders: tuple[str, ...] = ()
-        self._fork: Fork | None = None
+        self.fork: Fork | None = None
         self._taken = 0
 
     def skip(self, row: LoadedRow) -> int:
         """An arm that no world reaches."""
-        self._end_arm()
-        self._taken = 0
+        self.end_arm()
         self._arms.append((row[1], 0, 0, 0, ()))
         return 0
 
     def enter(self, row: LoadedRow, truths: Truths, warner: Warner) -> int:
-        """Decide an arm; the worlds that walk it."""
+        """Decide an arm, after the one before it was ended; the worlds that walk it."""
         true, false, names, problem = truths
         if problem and self.left:
             warner.warn(problem)
         left = self.left
         unknown = left & ~(true | false)
-        if self._fork is not None:
-            self._end_arm()
         if unknown or left & (self.maybe | self._unsure):
             return self._enter_unsure(row, true, false, names)
         if 0 < true < ALL_BITS and not row[5] & _GUARD:
@@ -100,18 +97,21 @@ class LadderWalk:
     def _doubt(self, worlds: int, names: tuple[str, ...]) -> None:
         self._unsure |= worlds
         self._deciders = _few({*self._deciders, *names})
-        if self._fork is None:
-            self._fork = Fork(self._state, self._values)
+        if self.fork is None:
+            self.fork = Fork(self._state, self._values)
 
-    def _end_arm(self) -> None:
-        if self._fork is not None and self._taken:
-            self._fork.end_arm(self._taken)
+    def end_arm(self) -> None:
+        """Leave an arm. What it did nobody saw who asks for the next one: in a fork the table
+        is again what it was before the ladder."""
+        if self.fork is not None and self._taken:
+            self.fork.end_arm(self._taken)
+        self._taken = 0
 
     def close(self) -> tuple[tuple[ArmRow, ...], bool]:
         """Merge what the arms did; the finished rows, and whether worlds differ."""
-        self._end_arm()
-        if self._fork is not None:
-            self._fork.merge(self.left & self.live, self._deciders)
+        self.end_arm()
+        if self.fork is not None:
+            self.fork.merge(self.left & self.live, self._deciders)
         return tuple(self._arms), self._depends
 
 

@@ -156,6 +156,8 @@ class UnitWalk:
                 ladder = stack[-1]
                 self.line = row[1]
                 if ladder.left:
+                    if ladder.fork is not None:
+                        ladder.end_arm()
                     live = ladder.enter(row, self._test(row), self)
                     maybe, names = ladder.arm_maybe, ladder.arm_names
                 else:
