@@ -23,6 +23,7 @@ from patcher.python.evaluate import Evaluator
 from patcher.python.flow import Row, Walk, gates_of
 from patcher.python.index import Index, Module
 from patcher.python.notes import Notes, judge
+from patcher.python.sieve import places_of
 from patcher.python.vocabulary import vocabulary
 from patcher.room import collector_at_rest
 from patcher.tree import Tree
@@ -40,7 +41,7 @@ def find_gates(tree: Tree, folder: str) -> list[Gate]:
     """
     index = Index(tree, folder)
     return _found(index, (file for file in _python_files(tree, folder)
-                          if index.marks(file[1]).may_hold))
+                          if index.marks(*file).may_hold))
 
 
 def find_gates_in(tree: Tree, folder: str, files: Iterable[tuple[str, bytes]]) -> list[Gate]:
@@ -82,7 +83,8 @@ def _whole_walk(module: Module, source: bytes, index: Index, evaluator: Evaluato
         walk = Walk(module, evaluator)
         asked |= walk.lines.carriers
         left_out = [name for name in asked
-                    if source.count(name.encode()) > module.source.count(name.encode())]
+                    if source.count(name.encode()) > module.source.count(name.encode())
+                    and len(places_of(name, source)) > len(places_of(name, module.source))]
         if not left_out:
             return walk
         evaluator.forget(module)

@@ -40,6 +40,7 @@ class Module:
     tree: ast.Module
     bindings: Bindings
     source: bytes = b""
+    whole: bytes | None = None  # the file, of which ``source`` may have only some blocks
     marks: Marks = NOTHING
     inner: dict[int, Bindings] = field(default_factory=dict)
     cache: dict[object, object] = field(default_factory=dict)
@@ -146,7 +147,7 @@ class Index:
         self._top = folder.strip("/").split("/")[0]
         self._modules: dict[str, Module | None] = {}
         self._wanted: set[str] = set()
-        self._marked = (b"", NOTHING)
+        self._marks: dict[tuple[str, int], Marks] = {}
 
     def replaced(self, path: str, source: bytes) -> Index:
         """The same package with other bytes in one file; parsed modules are shared."""
@@ -165,18 +166,22 @@ class Index:
     def scanned(self, path: str, source: bytes, names: Iterable[str] = ()) -> Module | None:
         """The module without long blocks that cannot hold a gate, nor one of the names: for
         looking, not for editing."""
-        marks = self.marks(source)
-        part = condensed(source, marks.and_names(source, [n.encode() for n in names]))
+        known = self._modules.get(path)
+        if known is not None and not names and known.whole == source:
+            return known
+        marks = self.marks(path, source)
+        part = condensed(source, marks.and_names(source, names))
         module = self.add(path, part) or (self.add(path, source) if part is not source else None)
         if module is not None:
-            module.marks = marks
+            module.marks, module.whole = marks, source
         return module
 
-    def marks(self, source: bytes) -> Marks:
-        """What the vocabulary's words say of a text; remembered for the last one."""
-        if self._marked[0] is not source:
-            self._marked = (source, marks(source, vocabulary().words))
-        return self._marked[1]
+    def marks(self, path: str, source: bytes) -> Marks:
+        """What the vocabulary's words say of a file, remembered."""
+        key = (path, hash(source))
+        if key not in self._marks:
+            self._marks[key] = marks(source, vocabulary().words)
+        return self._marks[key]
 
     def forget(self, path: str) -> None:
         """Free a module that no other has asked for."""

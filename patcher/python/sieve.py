@@ -32,9 +32,9 @@ class Marks:
         position = bisect_left(self.reasons, start)
         return position < len(self.reasons) and self.reasons[position] < end
 
-    def and_names(self, source: bytes, names: Iterable[bytes]) -> Marks:
+    def and_names(self, source: bytes, names: Iterable[str]) -> Marks:
         """The same with further reasons, wherever one of the names is."""
-        found = [match.start() for name in names for match in re.finditer(re.escape(name), source)]
+        found = [place for name in names for place in places_of(name, source)]
         return Marks(self.lines, sorted({*self.reasons, *found}), self.may_hold)
 
 
@@ -67,3 +67,9 @@ def lines_of(text: bytes, places: Iterable[int]) -> list[int]:
         if not lines or lines[-1] != line:
             lines.append(line)
     return lines
+
+
+def places_of(name: str, source: bytes) -> list[int]:
+    """Where a name is, and not a part of another."""
+    text = re.escape(name).encode()
+    return [match.start() for match in re.finditer(rb"%b(?<!\w%b)\b" % (text, text), source)]

@@ -47,8 +47,8 @@ def lost(root: Path, folder: str, monkeypatch: pytest.MonkeyPatch) -> set[tuple[
     """Where gates are that are found only when each file is parsed, and all of it."""
     found = {said(gate) for gate in find.find_gates(FolderTree(root), folder)}
     marks = Index.marks
-    monkeypatch.setattr(Index, "marks", lambda index, source: replace(
-        marks(index, source), may_hold=True))
+    monkeypatch.setattr(Index, "marks", lambda index, *file: replace(
+        marks(index, *file), may_hold=True))
     monkeypatch.setattr(blocks, "SMALL_FILE", 1 << 60)
     without = find.find_gates(FolderTree(root), folder)
     assert len(without) > 40
