@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
+
+from patcher.python.sieve import lines_of
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -41,16 +44,16 @@ _SILENT = frozenset({ast.Expr, ast.Return, ast.Raise, ast.Pass, ast.Continue, as
                      ast.Assert, ast.Global, ast.Nonlocal, ast.Delete})
 
 
-def has_walrus(source: bytes) -> bool:
-    """Whether a file may have assignment expressions."""
-    return _WALRUS.search(source) is not None
+def walruses(source: bytes) -> list[int]:
+    """The lines of a file that may have assignment expressions."""
+    return lines_of(source, [match.start() for match in _WALRUS.finditer(source)])
 
 
-def collect(body: list[ast.stmt], *, walrus: bool = False,
+def collect(body: list[ast.stmt], *, walrus: Sequence[int] = (),
             within: Callable[[ast.stmt], bool] | None = None) -> Bindings:
     """All bindings in a body, without those of nested functions and classes.
 
-    ``walrus`` says that the file has assignment expressions, which are slow to look for.
+    ``walrus`` are the lines of assignment expressions, which are slow to look for.
     ``within`` says of a statement whether it is looked at.
     """
     found: Bindings = {}
@@ -61,25 +64,43 @@ def collect(body: list[ast.stmt], *, walrus: bool = False,
             continue
         for name, binding in _simple(node, sure):
             found.setdefault(name, []).append(binding)
-        if walrus:
+        if walrus and _any(walrus, node):
             for name, binding in _walruses(node):
                 found.setdefault(name, []).append(binding)
         if hasattr(node, "body") and not isinstance(node, _DEFINITIONS):
             inner = sure and isinstance(node, ast.With | ast.AsyncWith)
-            stack += [(child, inner) for child in reversed(_children(node))]
+            stack += [(child, inner) for child in reversed(_statements(node))]
         elif isinstance(node, ast.Match):
             stack += [(child, False) for case in reversed(node.cases)
                       for child in reversed(case.body)]
     return found
 
 
-def _children(node: ast.stmt) -> list[ast.stmt]:
-    children: list[ast.stmt] = []
+def children(node: ast.AST) -> list[ast.AST]:
+    """As ``ast.iter_child_nodes``, and twice as fast."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            found += [item for item in value if isinstance(item, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
+
+
+def _any(lines: Sequence[int], node: ast.stmt) -> bool:
+    """True when one of the lines is the node's."""
+    position = bisect_left(lines, node.lineno)
+    return position < len(lines) and lines[position] <= (node.end_lineno or node.lineno)
+
+
+def _statements(node: ast.stmt) -> list[ast.stmt]:
+    found: list[ast.stmt] = []
     for field in ("body", "orelse", "finalbody"):
-        children += getattr(node, field, [])
+        found += getattr(node, field, [])
     for handler in getattr(node, "handlers", []):
-        children += handler.body
-    return children
+        found += handler.body
+    return found
 
 
 def _simple(node: ast.stmt, sure: bool) -> Iterable[tuple[str, Binding]]:
@@ -121,7 +142,7 @@ def _walruses(node: ast.stmt) -> Iterator[tuple[str, Binding]]:
         if isinstance(here, ast.NamedExpr):
             yield here.target.id, Binding(How.ASSIGN, here.value, node.lineno)
         if not isinstance(here, ast.Lambda):
-            stack += ast.iter_child_nodes(here)
+            stack += children(here)
 
 
 def _opaque(target: ast.expr | None, line: int) -> list[tuple[str, Binding]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from patcher.arch import DEVICE, EMPTY, UNKNOWN, ArchSet, Truth, known_targets
 from patcher.gates import Effect, Evidence, Layer
 from patcher.python import shapes
+from patcher.python.bindings import children
 from patcher.python.evaluate import Evaluator
 from patcher.python.index import Class, Module
 from patcher.python.matching import case_lines
@@ -166,7 +167,7 @@ class Walk:
             if rule and not one.search(named):
                 verdict = self._verdict(value, scope, strict=True)
                 self._test(rule, value, within, verdict, reached, Effect.FEATURE)
-        for child in ast.iter_child_nodes(statement):
+        for child in children(statement):
             if isinstance(child, ast.expr):
                 self._inner(child, scope, within, reached)
 
@@ -292,13 +293,16 @@ class Walk:
             shape.names, statement=self.statement))
 
 
-def _children(node: ast.AST) -> Iterator[ast.expr]:
+def _children(node: ast.AST) -> list[ast.expr]:
     """Child expressions that can hold a gate; the keywords of a call are looked through."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr) and not isinstance(child, ast.Constant):
-            yield child
+    found: list[ast.expr] = []
+    for child in children(node):
+        if isinstance(child, ast.expr):
+            if not isinstance(child, ast.Constant):
+                found.append(child)
         elif isinstance(child, ast.keyword | ast.comprehension):
-            yield from _children(child)
+            found += _children(child)
+    return found
 
 
 def _text(node: ast.AST) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from patcher.errors import InputError, UnsafePath
-from patcher.python.bindings import Binding, Bindings, FunctionNode, How, collect, has_walrus
+from patcher.python.bindings import Binding, Bindings, FunctionNode, How, collect, walruses
 from patcher.python.blocks import condensed
 from patcher.python.sieve import NOTHING, Marks, marks
 from patcher.python.vocabulary import vocabulary
@@ -46,9 +46,9 @@ class Module:
     cache: dict[object, object] = field(default_factory=dict)
 
     @cached_property
-    def walrus(self) -> bool:
-        """Whether the file has assignment expressions."""
-        return has_walrus(self.source)
+    def walrus(self) -> list[int]:
+        """The lines with assignment expressions."""
+        return walruses(self.source)
 
     @cached_property
     def text(self) -> str:
@@ -125,8 +125,8 @@ def _set_attributes(method: FunctionNode) -> Iterator[tuple[str, Binding]]:
     """``object.__setattr__(self, "name", value)`` in a class that guards its attributes."""
     for node in getattr(method, "body", []):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) \
-                and ast.unparse(node.value.func) == "object.__setattr__" \
-                and len(node.value.args) == 3 and isinstance(node.value.args[1], ast.Constant):
+                and len(node.value.args) == 3 and isinstance(node.value.args[1], ast.Constant) \
+                and ast.unparse(node.value.func) == "object.__setattr__":
             yield str(node.value.args[1].value), Binding(
                 How.ASSIGN, node.value.args[2], node.lineno, sure=True)
 
@@ -229,7 +229,7 @@ def _module(path: str, source: bytes, tree: ast.Module) -> Module:
         dotted = package = dotted.removesuffix(".__init__")
     else:
         package = dotted.rpartition(".")[0]
-    bindings = collect(tree.body, walrus=has_walrus(source))
+    bindings = collect(tree.body, walrus=walruses(source))
     return Module(path, dotted, package, tree, bindings, source)
 
 

@@ -11,12 +11,17 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 
-from patcher.python.bindings import Binding, Bindings, How, collect
+from patcher.python.bindings import Binding, Bindings, How, children, collect
 from patcher.python.index import Module
 from patcher.python.sieve import lines_of
 from patcher.python.vocabulary import hints, vocabulary
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_Placed = ast.stmt | ast.expr | ast.excepthandler
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_CARRYING = (ast.Name, ast.Attribute, ast.BinOp, ast.IfExp, ast.Subscript, ast.JoinedStr,
+             ast.Tuple, ast.List, ast.Set, ast.Dict)
+_TESTS = (ast.Compare, ast.BoolOp, ast.UnaryOp)
 _ROUNDS = 4
 # One by one: what begins with a literal is found ten times faster.
 _FLAGS = (b"gencode", b"nvcc_flags", b"code=sm")
@@ -36,11 +41,13 @@ class Lines:
         self.carriers: set[str] = set()  # names that carry an architecture to other functions
         self._spread(module)
 
-    def touch(self, node: ast.AST) -> bool:
+    def touch(self, node: _Placed) -> bool:
         """True when a node has a line that hints at an architecture."""
-        decorators = getattr(node, "decorator_list", None)
-        first = decorators[0].lineno if decorators else getattr(node, "lineno", 0)
-        return self.between(first, getattr(node, "end_lineno", None) or first)
+        first = node.lineno
+        if isinstance(node, _DEFINITIONS) and node.decorator_list:
+            first = node.decorator_list[0].lineno
+        position = bisect_left(self._hits, first)
+        return position < len(self._hits) and self._hits[position] <= (node.end_lineno or first)
 
     def has_flags(self, node: ast.expr) -> bool:
         """True when a node has a line with compiler flags for an architecture."""
@@ -65,10 +72,6 @@ class Lines:
             found = self._names[name] = hints(name)
         return found
 
-    def between(self, first: int, last: int) -> bool:
-        position = bisect_left(self._hits, first)
-        return position < len(self._hits) and self._hits[position] <= last
-
     def also(self, lines: Iterable[int]) -> None:
         """Take these lines for ones that hint at an architecture."""
         self._hits = sorted({*self._hits, *lines})
@@ -92,7 +95,8 @@ class Lines:
                              if wide and name in known}
 
     def _depends(self, place: Binding) -> bool:
-        return place.how is How.ASSIGN and self.touch(place.node) and self.mentions(place.node)
+        return (place.how is How.ASSIGN and isinstance(place.node, ast.expr)
+                and self.touch(place.node) and self.mentions(place.node))
 
 
 def _words_of(node: ast.AST) -> frozenset[str]:
@@ -108,20 +112,8 @@ def _words_of(node: ast.AST) -> frozenset[str]:
             texts.update([inner.value] if isinstance(inner.value, str) else [])
         else:
             names.update([inner.attr] if isinstance(inner, ast.Attribute) else [])
-            stack += _inner_nodes(inner)
+            stack += children(inner)
     return frozenset(names | texts if "getattr" in names else names)
-
-
-def _inner_nodes(node: ast.AST) -> list[ast.AST]:
-    """As ``ast.iter_child_nodes``, in any order and twice as fast."""
-    found: list[ast.AST] = []
-    for name in node._fields:
-        value = getattr(node, name, None)
-        if isinstance(value, list):
-            found += [item for item in value if isinstance(item, ast.AST)]
-        elif isinstance(value, ast.AST):
-            found.append(value)
-    return found
 
 
 def _carries(node: ast.AST) -> bool:
@@ -131,16 +123,15 @@ def _carries(node: ast.AST) -> bool:
         name = function.attr if isinstance(function, ast.Attribute) else (
             function.id if isinstance(function, ast.Name) else "")
         return isinstance(function, ast.Call) or hints(name)
-    return isinstance(node, ast.Name | ast.Attribute | ast.BinOp | ast.IfExp | ast.Subscript
-                      | ast.JoinedStr | ast.Tuple | ast.List | ast.Set | ast.Dict)
+    return isinstance(node, _CARRYING)
 
 
 def _is_test(node: ast.AST) -> bool:
-    return isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp)
+    return isinstance(node, _TESTS)
 
 
 def _bindings(module: Module, definitions: list[_Definition],
-              touch: Callable[[ast.AST], bool]) -> Iterable[tuple[str, Binding, bool]]:
+              touch: Callable[[_Placed], bool]) -> Iterable[tuple[str, Binding, bool]]:
     """Names that may carry an architecture from a hinting line to another, and whether to
     another function as well. A test kept in an attribute or in a module's variable is a gate of
     its own, so only local names carry tests on."""
@@ -159,13 +150,13 @@ def _carried(bindings: Bindings, *, local: bool) -> Iterable[tuple[str, Binding,
                     yield name, place, not local or bool(dot)
 
 
-def _definitions(body: list[ast.stmt], touch: Callable[[ast.AST], bool]) -> Iterable[_Definition]:
+def _definitions(body: list[ast.stmt], touch: Callable[[_Placed], bool]) -> Iterable[_Definition]:
     """The functions and classes with hinting lines, at any depth."""
     stack = list(body)
     while stack:
         node = stack.pop()
         if touch(node):
-            if isinstance(node, _Definition):
+            if isinstance(node, _DEFINITIONS):
                 yield node
             for field in ("body", "orelse", "finalbody", "handlers"):
                 stack += getattr(node, field, [])
