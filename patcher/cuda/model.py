@@ -6,7 +6,7 @@ for files outside it. Sets of worlds are bit sets, as in ``ArchSet.bits``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -82,6 +82,17 @@ class Context:
     worlds: int
     maybe: int  # those of ``worlds`` for which the inclusion itself is unknown
     arms: Mapping[int, ArmState]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One way in which a file was included, by one unit or by thousands: the arms of its own
+    ladders whose truth depends on the world or is unknown, and what was amiss in it."""
+
+    path: str  # "" for what stands above a unit and its forced includes
+    arms: Sequence[tuple[ArmKey, ArmState]]
+    missing: Sequence[Missing]
+    warnings: Sequence[str]
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ class Record:
     telling: tuple[tuple[ArmKey, ArmState], ...] | None = None  # kept by the reporter
     context: Context | None = None  # likewise
     included: tuple[str, ...] | None = None  # likewise: each once
+    headers: int | None = None  # those of this and all below, as bits that ``Doubt`` gave them
     names: tuple[str, ...] = ()  # of what was read before it was written here
     values: tuple[Value, ...] = ()  # and what these stood for
     writes: dict[str, Value] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from patcher.arch import ALL_BITS
-from patcher.cuda.model import ArmKey, ArmState, Context, Missing, TranslationUnit, UnitReport
+from patcher.cuda.model import ArmKey, ArmState, Context, Missing, Part, TranslationUnit, UnitReport
 from patcher.cuda.record import ArmRow, Record
 
 
@@ -44,6 +44,10 @@ class Reporter:
         contexts = self._contexts(wanted, root) if every else {}
         return UnitReport(unit, arms, files, tuple(sorted(missing)), tuple(warnings), includes,
                           contexts)
+
+    def part(self, record: Record) -> Part:
+        """A record alone."""
+        return Part(record.path, self._telling_arms(record), record.missing, record.warnings)
 
     def _state(self, row: ArmRow) -> ArmState:
         key = row[1:]

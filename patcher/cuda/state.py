@@ -27,6 +27,12 @@ def _compilers_own() -> re.Pattern[str]:
     return re.compile(rf"[@%]|(?!{but})(?:{prefixes})|{names}")  # @ and % are the table's own
 
 
+def not_the_compilers(names: Iterable[str]) -> frozenset[str]:
+    """Those of some names that a header may define."""
+    compilers = _compilers_own().match
+    return frozenset([name for name in names if not compilers(name)])
+
+
 class Table(dict[str, "Value"]):
     """Names to values. A name that is absent is undefined, except one that is in doubt:
     that is open in the worlds that included a missing header."""
@@ -47,7 +53,7 @@ class Table(dict[str, "Value"]):
         return value
 
     def _absent(self, name: str) -> Value:
-        if name not in self._doubtful or _compilers_own().match(name):
+        if name not in self._doubtful:
             return None
         value = self._values.blend(self._values.open((name,)), None, self.open_worlds)
         self._assumed[name] = value
@@ -65,21 +71,24 @@ class Table(dict[str, "Value"]):
         if not self._doubtful:
             return
         assumed, self._assumed = self._assumed, {}
-        for name, value in list(self.items()):
+        for name in self.keys() & self._doubtful:
+            value = self[name]
             if value is None or (name in assumed and assumed[name] is value):
                 self[name] = self._absent(name)
 
 
 class State:
-    """The table, with what the current file read before writing it, and what it wrote."""
+    """The table, with what the current file read before writing it, and what it wrote; unless
+    it is not ``noting``, because nobody will ask."""
 
-    __slots__ = ("_values", "log", "reads", "table", "writes")
+    __slots__ = ("_values", "log", "noting", "reads", "table", "writes")
 
     def __init__(self, table: Table, values: Values) -> None:
         self.table = table
         self._values = values
         self.reads: dict[str, Value] = {}
         self.writes: dict[str, Value] = {}
+        self.noting = True
         self.log: list[tuple[str, Value]] | None = None  # what to undo, inside a fork
 
     def read(self, name: str) -> Value:
@@ -90,6 +99,8 @@ class State:
 
     def note(self, names: Iterable[str], values: Iterable[Value]) -> None:
         """Something that was remembered has read these."""
+        if not self.noting:
+            return
         own, writes = self.reads, self.writes
         for name, value in zip(names, values, strict=True):
             if name not in writes and name not in own:
@@ -109,7 +120,8 @@ class State:
     def replay(self, writes: dict[str, Value]) -> None:
         if self.log is None:
             self.table.update(writes)
-            self.writes.update(writes)
+            if self.noting:
+                self.writes.update(writes)
         else:
             for name, value in writes.items():
                 self.store(name, value)

@@ -48,6 +48,7 @@ class UnitWalk:
         """Walk a unit; the record's first children are its forced includes."""
         self._found = Found(path, "")
         self._path = path
+        self._state.noting = False
         for name in forced:
             self._include(f'"{name}"', None, ALL_BITS, 0, ())
         self._visit(Found(path, ""), ALL_BITS, 0, ())
@@ -103,26 +104,29 @@ class UnitWalk:
             return
         record = Record(found.path, worlds, maybe)
         record.warnings += [f"{found.path}:{warning}" for warning in file.warnings]
-        outer = (self._record, self._found, self.line, state.reads, state.writes)
+        outer = (self._record, self._found, self.line, state.reads, state.writes, state.noting)
         self._record, self._found, state.reads, state.writes = record, found, {}, {}
+        # the unit itself comes once, and it wrote every macro there is
+        whole = found.path == self._path and self.level < 0
+        state.noting = not whole
         self.level += 1
         self._budget -= len(file.rows) + _VISIT_COST
         self._walk(file.rows, worlds, maybe, names)
         self.level -= 1
         record.names, record.values = tuple(state.reads), tuple(state.reads.values())
         record.writes = state.writes
-        self._record, self._found, self.line, state.reads, state.writes = outer
+        self._record, self._found, self.line, state.reads, state.writes, state.noting = outer
         self._record.children.append(record)
         self._record.repeatable &= record.repeatable
         self._record.lost |= record.lost
-        if found.path == self._path and self.level < 0:
-            # the unit itself comes once, and it wrote every macro there is
+        if whole:
             record.names, record.values, record.writes = (), (), {}
             return
         if record.repeatable:
             self._memo.keep(key, record)
         state.note(record.names, record.values)
-        state.writes.update(record.writes)
+        if state.noting:
+            state.writes.update(record.writes)
 
     def _give_up(self, path: str) -> None:
         self._record.repeatable = False

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from patcher.cuda.conditions import Conditions
+from patcher.cuda.doubt import Doubt
 from patcher.cuda.files import Files
 from patcher.cuda.includes import Folders, SearchPath
 from patcher.cuda.lexer import Directive
-from patcher.cuda.model import Configuration, TranslationUnit, UnitReport
+from patcher.cuda.model import Configuration, Part, TranslationUnit, UnitReport
 from patcher.cuda.predefined import ToolkitMacros, base_table
 from patcher.cuda.problems import deep_recursion
 from patcher.cuda.recall import Recall
@@ -18,12 +19,12 @@ from patcher.cuda.results import Results
 from patcher.cuda.shelf import Shelf
 from patcher.cuda.state import State, Table
 from patcher.cuda.store import Store
+from patcher.cuda.together import Together
 from patcher.cuda.unit import UnitWalk
 from patcher.cuda.values import Value, Values
 from patcher.room import collector_at_rest
 from patcher.tree import ChangedTree, Tree
 
-_NAMES = 16  # sets of headers whose names are remembered; neighbours share them
 MAX_ROUNDS = 4  # of a unit with missing headers, until the names in doubt are settled
 
 
@@ -54,7 +55,7 @@ class Walker:
             self._conditions.earlier = Recall(Shelf(store, "conditions", self._toolkit.platform),
                                               self._values)
         self._reporter = Reporter()
-        self._names: dict[tuple[int, frozenset[str]], tuple[frozenset[str], frozenset[str]]] = {}
+        self._doubt = Doubt()
         self._base_walker: Walker | None = None
         self._changed: frozenset[str] = frozenset()
         self._store = store
@@ -89,6 +90,7 @@ class Walker:
         walker._base_walker, walker._changed = self, tree.changed_paths
         walker._values, walker._conditions = self._values, self._conditions
         walker._reporter, walker._bases = self._reporter, self._bases
+        walker._doubt = Doubt(self._doubt)
         walker._memo = Memo(self._memo, tree.changed_paths)
         return walker
 
@@ -100,53 +102,41 @@ class Walker:
         in ``only``, if that is given.
         Nothing is raised for a broken file: it is a warning with its place.
         """
-        configuration = unit.configuration
-        files = self._files_for(configuration.std)
-        if unit.content is not None:
-            files.add(unit.path, unit.content)
+        files = self._files_of(unit)
         with deep_recursion(), collector_at_rest():
             if self._results and not every:
                 kept = self._results.find(unit, files)
                 if kept is not None:
                     return kept
-            root = self._round(unit, files, frozenset())
-            if root.lost:
-                root = self._settle(unit, files, root)
-            report = self._reporter.report(unit, root, every=every, only=only)
+            report = self._reporter.report(unit, self._root(unit, files), every=every, only=only)
             if self._results and not every:
                 self._results.keep(report, files)
             return report
 
+    def gather(self, units: Iterable[tuple[int, TranslationUnit]]) -> list[tuple[Part, int]]:
+        """What many units consist of, each part with the units that have it, as a bit set of
+        the numbers given here."""
+        together = Together()
+        with deep_recursion(), collector_at_rest():
+            for number, unit in units:
+                together.add(self._root(unit, self._files_of(unit)), 1 << number)
+            return [(self._reporter.part(record), having) for record, having in together]
+
+    def _root(self, unit: TranslationUnit, files: Files) -> Record:
+        root = self._round(unit, files, frozenset())
+        return self._settle(unit, files, root) if root.lost else root
+
     def _settle(self, unit: TranslationUnit, files: Files, root: Record) -> Record:
-        """Walk again, in doubt of the names that a missing header may define: those that the
-        tree's own files use and no scanned file defines. The toolkit's and the compiler's
-        headers are whole; what only they test, no missing header is there to define."""
-        predefined = self._base(unit.configuration).keys()
+        """Walk again, in doubt of the names that a missing header may define."""
+        predefined = self._base(unit.configuration)
         doubtful: frozenset[str] = frozenset()
         for _ in range(MAX_ROUNDS):
-            headers = frozenset([record.path for record in root.below()]) - {"", unit.path}
-            defined, used = self._names_in(headers, files)
-            used |= files.mentions(unit.path)
-            names = used - defined - files.defines(unit.path) - predefined
+            names = self._doubt.names(unit.path, root, files, predefined)
             if names == doubtful:
                 break
             doubtful = names
             root = self._round(unit, files, doubtful)
         return root
-
-    def _names_in(self, headers: frozenset[str], files: Files,
-                  ) -> tuple[frozenset[str], frozenset[str]]:
-        """The names that headers define, and those that the tree's own among them use;
-        many units have the same headers."""
-        key = id(files), headers
-        found = self._names.get(key)
-        if found is None:
-            if len(self._names) >= _NAMES:
-                self._names.clear()
-            used = (files.mentions(path) for path in headers if not path.startswith("/"))
-            found = self._names[key] = (
-                frozenset().union(*map(files.defines, headers)), frozenset().union(*used))
-        return found
 
     def _round(self, unit: TranslationUnit, files: Files, doubtful: frozenset[str]) -> Record:
         configuration = unit.configuration
@@ -155,6 +145,12 @@ class Walker:
         walk = UnitWalk(files, self._values, self._memo, self._conditions,
                         self._search(configuration), self._answers, State(table, self._values))
         return walk.start(unit.path, configuration.forced)
+
+    def _files_of(self, unit: TranslationUnit) -> Files:
+        files = self._files_for(unit.configuration.std)
+        if unit.content is not None:
+            files.add(unit.path, unit.content)
+        return files
 
     def _files_for(self, std: str) -> Files:
         elifdef = std.startswith("gnu") or std[-2:] in ("23", "2b", "26", "2c")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from patcher.arch import Target
-from patcher.cuda.model import ArmKey, ArmState, UnitReport
+from patcher.cuda.model import ArmKey, ArmState
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,24 +21,17 @@ class Seen:
 
 @dataclass
 class ArmTable:
-    """Collects the arms of unit reports; only arms of wanted paths are kept."""
+    """Collects the arms of units; only arms of wanted paths are kept."""
 
     wanted: Callable[[str], bool]
     _states: dict[ArmKey, dict[ArmState, int]] = field(default_factory=dict)
-    _paths: dict[str, bool] = field(default_factory=dict)
 
-    def add(self, number: int, report: UnitReport) -> None:
-        """Enter one unit's arms under its number."""
-        bit = 1 << number
-        for key, states in report.arms.items():
-            path = key[0]
-            keep = self._paths.get(path)
-            if keep is None:
-                keep = self._paths[path] = self.wanted(path)
-            if keep:
+    def add(self, path: str, arms: Iterable[tuple[ArmKey, ArmState]], units: int) -> None:
+        """Enter a file's arms in one inclusion, with the units that have it."""
+        if self.wanted(path):
+            for key, state in arms:
                 row = self._states.setdefault(key, {})
-                for state in states:
-                    row[state] = row.get(state, 0) | bit
+                row[state] = row.get(state, 0) | units
 
     def __iter__(self) -> Iterator[Seen]:
         for (path, line), row in sorted(self._states.items(), key=lambda item: item[0]):

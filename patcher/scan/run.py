@@ -112,7 +112,7 @@ class _Scan:
         python = self._python() + self._built()
         if self.anew:
             gc.collect()  # syntax trees are full of cycles; there is little else as yet
-        facts = walk_all(units, self._walk, self.files,
+        facts = walk_all(units, self.walker.gather, self.files,
                          lambda done: self.options.tick(done, total), self.known)
         features = self._features(facts)
         python = self._with_causes(python, features, facts)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from patcher.arch import DEVICE, Target
 from patcher.build import Observer
-from patcher.cuda.model import Missing, TranslationUnit, UnitReport
+from patcher.cuda.model import Missing, Part, TranslationUnit, UnitReport
 from patcher.scan.arms import ArmTable, Seen, members, representatives
 from patcher.scan.files import Files
 from patcher.scan.model import is_library
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # The unit, and the files of which every arm is wanted, each inclusion for itself.
 Walk = Callable[[TranslationUnit, frozenset[str]], UnitReport]
+# Units by number, to the parts that they consist of and the numbers of those that have each.
+Gather = Callable[[Iterable[tuple[int, TranslationUnit]]], Iterable[tuple[Part, int]]]
 
 
 @dataclass
@@ -40,17 +42,16 @@ class Facts:
     def file_count(self) -> int:
         return len(self.reached) + len(self.outside)
 
-    def add(self, number: int, report: UnitReport) -> None:
-        """Enter one unit's report."""
-        bit = 1 << number
-        for path in report.files:
-            table = self.outside if path.startswith("/") else self.reached
-            table[path] = table.get(path, 0) | bit
-        for missing in report.missing:
-            self.missing[missing] = self.missing.get(missing, 0) | bit
-        for warning in report.warnings:
-            self.warnings[warning] = self.warnings.get(warning, 0) | bit
-        self.table.add(number, report)
+    def add(self, part: Part, units: int) -> None:
+        """Enter what some units have in common."""
+        entered: list[tuple[dict[Any, int], Any]] = []
+        if part.path:
+            entered.append((self.outside if part.path.startswith("/") else self.reached, part.path))
+        entered += [(self.missing, missing) for missing in part.missing]
+        entered += [(self.warnings, warning) for warning in part.warnings]
+        for table, key in entered:
+            table[key] = table.get(key, 0) | units
+        self.table.add(part.path, part.arms, units)
 
     def undecided(self, target: Target) -> tuple[int, tuple[Seen, ...]]:
         """Units in whose own code an arm is unknown for the target, and those arms.
@@ -80,7 +81,7 @@ class Facts:
 
 
 def walk_all(
-    units: Sequence[TranslationUnit], walk: Walk, files: Files, tick: Callable[[int], None],
+    units: Sequence[TranslationUnit], gather: Gather, files: Files, tick: Callable[[int], None],
     known: Known | None = None,
 ) -> Facts:
     """Every unit's facts; ``tick`` is told how many are done."""
@@ -88,10 +89,14 @@ def walk_all(
                   Observer(lambda path: files.get(path).data))
     wanted = known.load(facts) if known else (1 << len(units)) - 1
     done = len(units) - wanted.bit_count()
-    for number in members(wanted):
-        facts.add(number, walk(units[number], frozenset()))
-        done += 1
-        tick(done)
+
+    def numbered() -> Iterator[tuple[int, TranslationUnit]]:
+        for walked, number in enumerate(members(wanted), 1):
+            yield number, units[number]
+            tick(done + walked)
+
+    for part, having in gather(numbered()):
+        facts.add(part, having)
     if known and wanted:
         known.save(facts)
     facts.observer.observe(units, {**facts.outside, **facts.reached})
