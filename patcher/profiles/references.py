@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from patcher.tree import Tree, exists
 
-_WORD = re.compile(rb"[A-Za-z_]\w*")
+_SPACED = re.sub(rb"\W", b" ", bytes(range(256)))  # what is no part of a word becomes a space
 _DEFINED = re.compile(rb"^(?:async )?(?:def|class) (\w+)", re.MULTILINE)
 _MAX_SOURCE = 4 << 20
 _MAX_HOPS = 6  # re-exports between an import and a definition
@@ -51,7 +51,7 @@ class References:
         for path in paths:
             text = tree.read(path)
             defined.update(_DEFINED.findall(text))
-            words[path] = set(_WORD.findall(text))
+            words[path] = set(text.translate(_SPACED).split())
         self._files: dict[str, list[str]] = {}
         for path, found in words.items():
             for name in found & defined:
