@@ -56,6 +56,7 @@ class Walker:
                                               self._values)
         self._reporter = Reporter()
         self._doubt = Doubt()
+        self._roots: dict[int, tuple[TranslationUnit, Record]] = {}  # of those that were gathered
         self._base_walker: Walker | None = None
         self._changed: frozenset[str] = frozenset()
         self._store = store
@@ -119,10 +120,14 @@ class Walker:
         together = Together()
         with deep_recursion(), collector_at_rest():
             for number, unit in units:
-                together.add(self._root(unit, self._files_of(unit)), 1 << number)
+                root = self._root(unit, self._files_of(unit))
+                self._roots[id(unit)] = unit, root
+                together.add(root, 1 << number)
             return [(self._reporter.part(record), having) for record, having in together]
 
     def _root(self, unit: TranslationUnit, files: Files) -> Record:
+        if id(unit) in self._roots:
+            return self._roots[id(unit)][1]
         root = self._round(unit, files, frozenset())
         return self._settle(unit, files, root) if root.lost else root
 

@@ -10,8 +10,8 @@ from functools import cached_property
 
 from patcher import instructions
 from patcher.arch import Target
+from patcher.cuda.directives import Arm, ladders_of, parse
 from patcher.cuda.directives import SourceFile as Directives
-from patcher.cuda.directives import ladders_of, parse
 from patcher.cuda.effects.calls import Body, bodies
 from patcher.cuda.effects.classify import Live, Source
 from patcher.cuda.effects.live import live_lines
@@ -25,6 +25,7 @@ from patcher.tree import Tree
 # What a walker has lexed of a file: the line behind it, and its conditional directives.
 Conditionals = Callable[[str], tuple[int, tuple[Directive, ...]] | None]
 _NEAR = 30  # lines above a gate in which a comment may begin that speaks of it
+_SHORT = 64  # lines that are found faster without a table of all lines
 _KEEP = 64  # files; the largest generated sources are a few megabytes each
 
 
@@ -91,18 +92,25 @@ class SourceFile:
             found = self._rejected[target.index] = instructions.rejected_lines(self.code, target)
         return found
 
-    def may_reject(self, target: Target) -> bool:
-        """False when nothing in the file, comments included, is what the target rejects."""
+    def may_reject(self, arm: Arm, target: Target) -> bool:
+        """False when an arm's lines hold nothing, in comments neither, that the target rejects."""
+        if arm.end_line - arm.line <= _SHORT:
+            return instructions.may_reject(self._lines_of(arm), target)
         found = self._may.get(target.index)
         if found is None:
             found = self._may[target.index] = instructions.may_reject(self.data, target)
-        return found
-
-    def may_reject_in(self, first: int, end: int, target: Target) -> bool:
-        """As ``may_reject``, for the lines from ``first`` up to but not ``end``."""
+        if not found:
+            return False
         starts = self.source.starts
-        return instructions.may_reject(self.data[starts[first] : starts[min(end, len(starts) - 1)]],
-                                       target)
+        last = min(arm.end_line, len(starts) - 1)
+        return instructions.may_reject(self.data[starts[arm.line] : starts[last]], target)
+
+    def _lines_of(self, arm: Arm) -> bytes:
+        """A short arm's lines without its directive's own, and perhaps some behind them."""
+        end = arm.span.end
+        for _ in range(arm.line, arm.end_line):
+            end = self.data.find(b"\n", end) + 1 or len(self.data)
+        return self.data[arm.span.end : end]
 
     @cached_property
     def directives(self) -> Directives:

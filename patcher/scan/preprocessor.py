@@ -65,11 +65,11 @@ class Judge:
 
     def _holds_rejected(self, seen: Seen, target: Target) -> bool:
         file = self.files.get(seen.path)
-        entry = file.directives.arms.get(seen.line) if file.may_reject(target) else None
+        entry = file.directives.arms.get(seen.line)
         if entry is None:
             return False
         arm = entry[1]
-        if not file.may_reject_in(arm.line, arm.end_line, target):
+        if not file.may_reject(arm, target):
             return False
         lines = file.rejected_lines(target)
         first = bisect_right(lines, arm.line)

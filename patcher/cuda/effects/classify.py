@@ -76,10 +76,12 @@ class Source:
         starts[-1] = len(self.data)
         return starts
 
-    @cached_property
-    def filled(self) -> Live:
-        """The lines that are not blank without their comments."""
-        return bytes([0, *map(bool, map(bytes.strip, self.code.split(b"\n"))), 0])
+    def filled(self, first: int, end: int) -> list[bool]:
+        """For the lines from ``first`` up to but not ``end``: whether there is more than
+        comments on them."""
+        starts = self.starts
+        part = self.code[starts[first] : starts[min(end, len(starts) - 1)]]
+        return list(map(bool, map(bytes.strip, part.split(b"\n"))))
 
     @property
     def line_count(self) -> int:
@@ -93,12 +95,13 @@ class Source:
         """Functions by braces matched over the live lines."""
         found = self._outlines.get(live)
         if found is None:
-            starts, bare = self.starts, self.bare
-            lines = (
-                bare[starts[n] : starts[n + 1]] if live[n] else b" " * (starts[n + 1] - starts[n])
-                for n in range(1, self.line_count + 1)
-            )
-            found = self._outlines[live] = outline(b"".join(lines))
+            starts, text = self.starts, bytearray(self.bare)
+            dead = live.find(0, 1, self.line_count + 1)
+            while dead > 0:
+                first, last = starts[dead : dead + 2]
+                text[first:last] = b" " * (last - first)
+                dead = live.find(0, dead + 1, self.line_count + 1)
+            found = self._outlines[live] = outline(bytes(text))
         return found
 
     def tokens(self, first: int, last: int, wanted: Callable[[int], object]) -> Iterator[Token]:
@@ -177,7 +180,8 @@ def effect_of(source: Source, extent: Extent, reference: Live, target: Live) -> 
     The definitions are tried in the order of :class:`patcher.gates.Effect`.
     """
     inside = slice(extent.line + 1, extent.end_line)
-    lost = map(gt, map(and_, reference[inside], source.filled[inside]), target[inside])
+    filled = source.filled(extent.line + 1, extent.end_line)
+    lost = map(gt, map(and_, reference[inside], filled), target[inside])
     lines = tuple(compress(range(extent.line + 1, extent.end_line), lost))
     if not lines:
         return ArmEffect(Effect.UNKNOWN)

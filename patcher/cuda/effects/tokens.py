@@ -37,7 +37,7 @@ _BLANK = re.compile(
     rb"/(?P<comment>/[^\n\\]*(?:\\(?:\r\n|.)[^\n\\]*)*|\*.*?(?:\*/|\Z))"
     rb"|" + _FENCED + rb"|" + _STRINGS + rb"|" + _QUOTED, re.DOTALL)
 _LITERAL = re.compile(rb"(" + _FENCED + rb"|" + _PLAIN + rb"|" + _QUOTED + rb")", re.DOTALL)
-_DIRECTIVE = re.compile(rb"^[ \t]*#(?:[^\n\\]|\\\r?\n|\\.)*", re.MULTILINE)
+_DIRECTIVE = re.compile(rb"#(?:[^\n\\]|\\\r?\n|\\.)*")
 _WORD = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*|\d[\w.']*|::|->|&&|<<|>>|[^\s\w]")
 _SPACES = bytes(10 if byte == 10 else 32 for byte in range(256))
 
@@ -93,13 +93,24 @@ def blank_comments(data: bytes) -> bytes:
 
 def bare_code(code: bytes) -> bytes:
     """Code without comments (``blank_comments``), its directives and literals blanked too."""
-    def blank(match: re.Match[bytes]) -> bytes:
-        return match.group().translate(_SPACES)
-
-    parts = _LITERAL.split(_DIRECTIVE.sub(blank, code))  # text, literal, its fence, text, ...
+    parts = _LITERAL.split(_without_directives(code))  # text, literal, its fence, text, ...
     parts[1::3] = [literal.translate(_SPACES) for literal in parts[1::3]]
     del parts[2::3]
     return b"".join(parts)
+
+
+def _without_directives(code: bytes) -> bytes:
+    pieces, position = [], 0
+    start, place = 0, code.find(b"#")
+    while place >= 0:
+        start = code.rfind(b"\n", start, place) + 1 or start
+        directive = None if code[start:place].strip(b" \t") else _DIRECTIVE.match(code, place)
+        if directive:
+            pieces += [code[position:start], code[start : directive.end()].translate(_SPACES)]
+            position = directive.end()
+        start = directive.end() if directive else code.find(b"\n", place)
+        place = code.find(b"#", start) if start >= 0 else -1
+    return b"".join([*pieces, code[position:]])
 
 
 def words(bare: bytes) -> list[str]:
