@@ -78,7 +78,7 @@ class _Reader:
         flags = {s: self._flags(commands[s]) for s in spec.sources if s in commands}
         compiled: dict[str, Compiled] = {}
         for source, path in placed.items():
-            if path and source in flags and path not in compiled:
+            if path and source in flags and path not in compiled and self._is_there(path):
                 compiled[path] = Compiled(path, flags[source], self._content(path))
         module = self._module(tuple(dict.fromkeys(p for p in placed.values() if p)), headers,
                               next((f for s, f in sorted(flags.items(), key=_cuda_first)), Flags()))
@@ -88,11 +88,14 @@ class _Reader:
                 flags: Flags) -> JitModule:
         spec = self._spec
         known = spec.name.replace(HOLE, "").strip("_")
-        unread = sum(not exists(self._tree, s) and not s.startswith(GENERATED) for s in sources)
+        absent = [s for s in sources if not self._is_there(s)]
+        unread = sum(not s.startswith(GENERATED) and ("*" in s or s.startswith("@"))
+                     for s in sources)
         reasons = [
             "its name is an argument" if not known else "",
             "parts of its flags are arguments" if any(HOLE in f for f in _texts(flags)) else "",
             f"{unread} sources are made at run time" if unread else "",
+            f"{len(absent)} sources are not in this package" if absent else "",
             "" if sources else "its sources could not be followed",
         ]
         return JitModule(
@@ -132,6 +135,10 @@ class _Reader:
         spare = [g for path, g in self._spec.generated.items()
                  if path.endswith(".cu") and path not in self._spec.sources]
         return spare[0] if len(spare) == 1 else None
+
+    def _is_there(self, path: str) -> bool:
+        """False for a source with a known path that the package does not hold."""
+        return "*" in path or path.startswith("@") or exists(self._tree, path)
 
     def _content(self, path: str) -> bytes | None:
         return next((t.content for t in self._templates.values() if t.path == path), None)

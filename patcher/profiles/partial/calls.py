@@ -10,6 +10,7 @@ from patcher.errors import PatcherError
 from patcher.profiles.partial.expressions import Expressions
 from patcher.profiles.partial.library import call_function, call_method
 from patcher.profiles.partial.values import (
+    HOLE,
     Call,
     Class,
     Frame,
@@ -27,6 +28,7 @@ from patcher.profiles.partial.values import (
     Value,
     show,
 )
+from patcher.profiles.references import called
 from patcher.tree import Tree, exists, walk
 
 MAX_DEPTH = 40
@@ -47,6 +49,9 @@ class Calls(Expressions):
                  intercepts: Mapping[str, Intercept]) -> None:
         super().__init__(tree, overrides, budget)
         self.intercepts = intercepts
+        self.intercepted = 0
+        self._kept: dict[Value, tuple[Value, set[str]]] = {}  # what cached functions returned
+        self._varying: set[ast.AST] = set()  # cached functions whose results are not kept
         self.generated: dict[str, Generated] = {}
         self.entered: set[str] = set()  # the functions called in this run, as module.function
         self.stack: list[Function] = []  # the calls under way, outermost first
@@ -63,6 +68,7 @@ class Calls(Expressions):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else (
             node.func.id if isinstance(node.func, ast.Name) else "")
         if intercept := self.intercepts.get(name):
+            self.intercepted += 1
             return intercept(Call(node, frame, args, keywords))
         return self.call(self.evaluate(node.func, frame), args, keywords, node)
 
@@ -93,6 +99,8 @@ class Calls(Expressions):
             return args[0]
         if name in ("shutil.copy", "shutil.copyfile", "shutil.copy2") and len(args) == 2:
             return self.write(args[1], self.read(PurePosixPath(show(args[0]))))
+        if name == "json.load" and args and isinstance(args[0], OpenFile):
+            return call_function("json.loads", [self.read(args[0].path)], {})
         if name in ("hasattr", "getattr"):
             return self._getattr(name, args, node)
         return call_function(name, args, keywords)
@@ -104,7 +112,35 @@ class Calls(Expressions):
 
     def call_function(self, function: Function, args: list[Value],
                       keywords: dict[str, Value]) -> Value:
-        """Interpret a package function; missing arguments are unknown, by parameter name."""
+        """Interpret a package function; missing arguments are unknown, by parameter name.
+
+        What a function under ``functools.cache`` returned for plain arguments
+        is kept, as it keeps it, when nothing of this run but them went into
+        it; containers are copied, so that no run changes another's.
+        """
+        key = _cache_key(function, args, keywords)
+        if key is None or function.node in self._varying:
+            return self._interpret(function, args, keywords)
+        if key not in self._kept:
+            before, outer, self.entered = self._marks(), self.entered, set()
+            try:
+                value = self._interpret(function, args, keywords)
+            finally:
+                inner, self.entered = self.entered, outer | self.entered
+            if before != self._marks() or not _is_settled(value):
+                self._varying.add(function.node)
+                return value
+            self._kept[key] = value, inner
+        value, inner = self._kept[key]
+        self.entered |= inner
+        return value.copy() if isinstance(value, list | dict | set) else value
+
+    def _marks(self) -> tuple[int, ...]:
+        """What changes when this run decides, chooses, writes or meets an intercept."""
+        return len(self.trace), len(self.choices), len(self.generated), self.intercepted
+
+    def _interpret(self, function: Function, args: list[Value],
+                   keywords: dict[str, Value]) -> Value:
         if len(self.stack) >= MAX_DEPTH:
             raise Stopped(f"calls deeper than {MAX_DEPTH}")
         self.entered.add(f"{function.module.name}.{function.name}")
@@ -270,6 +306,8 @@ class Calls(Expressions):
         """A file's text with its origin: written earlier in this run, or of the package."""
         if written := self.generated.get(str(path)):
             return Text(written.content, written.origin)
+        if path.is_absolute():
+            return Unknown(f"content of {path}")  # trees also hold the toolkit's headers
         try:
             return Text(self.tree.read(str(path)).decode("utf-8", "replace"), str(path))
         except (OSError, PatcherError):
@@ -282,3 +320,27 @@ class Calls(Expressions):
         self.generated[show(path)] = Generated(show(path), text, origin)
         return None
 
+
+
+def _cache_key(function: Function, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """What a cached function's result is kept by; None where it is not kept."""
+    node = function.node
+    if isinstance(node, ast.Lambda) or not node.decorator_list or function.closure:
+        return None
+    if not any("cache" in called(getattr(d, "func", d)) for d in node.decorator_list):
+        return None
+    plain = (*args, *(part for item in keywords.items() for part in item))
+    if not all(isinstance(v, str | int | float | None) for v in plain):
+        return None
+    return None if any(HOLE in v for v in plain if isinstance(v, str)) else (node, *plain)
+
+
+def _is_settled(value: Value) -> bool:
+    """True when nothing at any depth is unknown."""
+    if isinstance(value, dict):
+        return all(map(_is_settled, value)) and all(map(_is_settled, value.values()))
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(_is_settled, value))
+    if isinstance(value, Instance):
+        return all(map(_is_settled, value.attributes.values()))
+    return not isinstance(value, Unknown) and not (isinstance(value, str) and HOLE in value)

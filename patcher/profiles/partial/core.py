@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from patcher.profiles.partial.library import EXCEPTIONS, NAMES
@@ -20,7 +22,16 @@ from patcher.profiles.partial.values import (
 from patcher.tree import Tree, exists
 
 MAX_SOURCE_BYTES = 4 << 20
+MAX_CHOICES = 1024  # the largest table of 0.7.4 has 263 records
 _MUTATORS = {"append", "extend", "update", "insert", "setdefault", "add"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An argument that had to be one of some keys; the run took the first."""
+
+    name: str
+    keys: tuple[Value, ...]
 
 
 class Core(ABC):
@@ -35,6 +46,11 @@ class Core(ABC):
         self.forced: dict[str, bool] = {}
         self.trace: dict[str, bool] = {}
         self.narrowed: dict[str, Value] = {}
+        self.parameters: frozenset[str] = frozenset()  # of the function that is explored
+        self.choices: list[Choice] = []  # taken in this run, in their order
+        self.reads: Counter[str] = Counter()  # of parameters while they were unknown
+        self.early = False  # a parameter was read before it was chosen
+        self.refusals: set[str] = set()  # decisions of this run that lead straight to a raise
         self.preferred = True
         self._handlers: dict[type[ast.AST], Callable[..., Any] | None] = {}
 
@@ -83,6 +99,8 @@ class Core(ABC):
         if answer is None:
             answer = self.forced.get(value.name, self.preferred)
             self.trace[value.name] = answer
+            if not self.preferred:
+                self.refusals.add(value.name)
         self._narrow(value.name, answer)
         return answer
 
@@ -103,6 +121,21 @@ class Core(ABC):
                 self.narrowed[left] = answer
         elif answer and left.replace(".", "").replace("_", "").isalnum():
             self.narrowed[left] = _constant(right)
+
+    def choose(self, asked: Value, keys: Collection[Value]) -> Value:
+        """One of the keys that a table or list allows for an argument; ``explore`` takes the rest.
+
+        Only for an argument of the explored function itself: any other key raises there.
+        """
+        if not (isinstance(asked, Unknown) and asked.name in self.parameters):
+            return asked
+        found = tuple(key for key in keys if _is_key(key))
+        if not 0 < len(found) == len(keys) <= MAX_CHOICES:
+            return asked
+        self.early |= self.reads[asked.name] > 1
+        self.choices.append(Choice(asked.name, found))
+        self.narrowed[asked.name] = found[0]
+        return found[0]
 
     # Modules and names.
 
@@ -199,6 +232,12 @@ class Core(ABC):
             return submodule
         module = self.module(base)
         return self.module_value(module, name) if module else Symbol(f"{base}.{name}")
+
+
+def _is_key(value: Value) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_key, value))
+    return isinstance(value, int) or (isinstance(value, str) and HOLE not in value)
 
 
 def _constant(text: str) -> Value:

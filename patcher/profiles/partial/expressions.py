@@ -14,6 +14,7 @@ from patcher.profiles.partial.values import (
     HOLE,
     Frame,
     Function,
+    Instance,
     Raised,
     Stopped,
     Symbol,
@@ -34,6 +35,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
 }
 _MAX_NUMBER = 1 << 64
+_RECORDS = (dict, list, tuple, Instance)  # a table of these describes what can be built
 
 
 class Expressions(Core):
@@ -56,7 +58,10 @@ class Expressions(Core):
         return node.value
 
     def _eval_name(self, node: ast.Name, frame: Frame) -> Value:
-        return self.resolve(self.lookup(node.id, frame))
+        value = self.resolve(self.lookup(node.id, frame))
+        if isinstance(value, Unknown) and value.name in self.parameters:
+            self.reads[value.name] += 1
+        return value
 
     def _eval_list(self, node: ast.List, frame: Frame) -> Value:
         return list(self._elements(node.elts, frame))
@@ -218,21 +223,24 @@ class Expressions(Core):
         return left == right
 
     def _contains(self, item: Value, where: Value) -> Value:
-        unknown = Unknown(f"{show_name(item)} in {show_name(where)}")
         if isinstance(item, str) and isinstance(where, str) and HOLE not in item + where:
             return item in where
         if not isinstance(where, list | tuple | set | frozenset | dict):
-            return unknown
+            return Unknown(f"{show_name(item)} in {show_name(where)}")
         answers = [self._equal(item, member) for member in where]
         if any(answer is True for answer in answers):
             return True
-        return False if all(answer is False for answer in answers) else unknown
+        if all(answer is False for answer in answers):
+            return False
+        return Unknown(f"{show_name(item)} in {show_name(where)}")
 
     def _eval_subscript(self, node: ast.Subscript, frame: Frame) -> Value:
         value = self.evaluate(node.value, frame)
         if isinstance(node.slice, ast.Slice):
             return self._slice(value, node.slice, frame, node)
         key = self.evaluate(node.slice, frame)
+        if isinstance(value, dict) and any(isinstance(v, _RECORDS) for v in value.values()):
+            key = self.choose(key, value)
         if isinstance(value, dict | list | tuple | str) and not isinstance(key, Unknown):
             container: Any = value
             try:

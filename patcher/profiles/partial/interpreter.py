@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -23,6 +24,9 @@ from patcher.profiles.partial.values import (
 from patcher.tree import Tree
 
 MAX_RUNS = 48
+MAX_REFUSED = 8  # decisions that lead straight to a raise; what follows from one is little
+MAX_CHOSEN = 4096
+Given = tuple[tuple[str, Value], ...]  # the key that an argument is, by the argument's name
 
 
 class _Break(Exception):
@@ -43,44 +47,77 @@ class Run:
     entered: frozenset[str]
     stopped: str = ""  # why the run did not reach the function's end
     raised: bool = False
+    given: Given = ()  # the keys that arguments had
 
 
 class Interpreter(Calls):
     """Evaluates functions of a package from their source. ``budget`` is in syntax nodes per run.
 
     ``intercepts`` replace calls by the name called, ``overrides`` replace
-    module globals by ``module.name``.
+    module globals by ``module.name``. ``begin`` is called before each run that
+    ``explore`` makes; the last of them counts.
     """
 
     def __init__(self, tree: Tree, *, intercepts: Mapping[str, Intercept] | None = None,
-                 overrides: Mapping[str, Value] | None = None, budget: int = 200_000) -> None:
+                 overrides: Mapping[str, Value] | None = None, budget: int = 200_000,
+                 begin: Callable[[], None] = lambda: None) -> None:
         super().__init__(tree, overrides or {}, budget, intercepts or {})
+        self.begin = begin
 
-    def explore(self, function: Function) -> Iterator[Run]:
+    def explore(self, function: Function, *, every_key: bool = True) -> Iterator[Run]:
         """Run a function so that each open decision goes both ways at least once.
 
-        What leads straight to a ``raise`` is tried last, so that the first run
-        gets through; runs that raise are marked. At most MAX_RUNS runs.
+        What leads straight to a ``raise`` is tried last and once, so that the
+        first run gets through; runs that raise are marked. Where an argument
+        must be one of some keys (see ``choose``) each of them gets its runs:
+        at most MAX_RUNS for one choice of keys, MAX_CHOSEN choices. Without
+        ``every_key`` such an argument stays unknown.
         """
-        queue: list[dict[str, bool]] = [{}]
-        seen: set[tuple[str, bool]] = set()
-        runs = 0
-        while queue and runs < MAX_RUNS:
-            run = self.run(function, queue.pop(0))
-            runs += 1
+        self.parameters = _parameters(function) if every_key else frozenset()
+        queue: deque[tuple[dict[str, bool], Given]] = deque([({}, ())])
+        asked: set[Given] = {()}
+        taken: Counter[Given] = Counter()
+        refused: set[str] = set()
+        seen: set[tuple[Given | None, str, bool]] = set()
+        while queue:
+            forced, given = queue.popleft()
+            if taken[given] >= MAX_RUNS:
+                continue
+            self.begin()
+            run = self.run(function, forced, given=given)
+            # what was read as unknown before it was chosen is known in a run of its own
+            again = [run.given] if self.early else []
+            for other in (*again, *self._siblings(given)):
+                if other not in asked and len(asked) < MAX_CHOSEN:
+                    asked.add(other)
+                    queue.append(({}, other))
+            if self.early:
+                continue
+            taken[run.given] += 1
             before: dict[str, bool] = {}
             for question, answer in run.decisions.items():
-                seen.add((question, answer))
-                if (question, not answer) not in seen:
-                    seen.add((question, not answer))
-                    queue.append({**before, question: not answer})
+                scope = None if question in self.refusals else run.given
+                seen.add((scope, question, answer))
+                if scope is None and len(refused := refused | {question}) > MAX_REFUSED:
+                    continue
+                if (scope, question, not answer) not in seen:
+                    seen.add((scope, question, not answer))
+                    queue.append(({**before, question: not answer}, run.given))
                 before[question] = answer
             yield run
 
+    def _siblings(self, given: Given) -> Iterator[Given]:
+        """The keys that the last run did not take, each with what was taken before it."""
+        for choice in self.choices:
+            yield from ((*given, (choice.name, key)) for key in choice.keys[1:])
+            given = (*given, (choice.name, choice.keys[0]))
+
     def run(self, function: Function | Class, forced: Mapping[str, bool],
-            arguments: list[Value] | None = None) -> Run:
-        """One run with some decisions and arguments given."""
-        self.forced, self.trace, self.narrowed = dict(forced), {}, {}
+            arguments: list[Value] | None = None, given: Given = ()) -> Run:
+        """One run with some decisions, arguments and keys given."""
+        self.forced, self.trace, self.narrowed = dict(forced), {}, dict(given)
+        self.choices, self.refusals = [], set()
+        self.reads, self.early = Counter(), False
         self.preferred = True
         self.generated, self.entered, self.stack = {}, set(), []
         self.steps = 0
@@ -95,7 +132,7 @@ class Interpreter(Calls):
         except Raised:
             raised = True
         return Run(value, dict(self.trace), dict(self.generated), frozenset(self.entered),
-                   stopped, raised)
+                   stopped, raised, (*given, *((c.name, c.keys[0]) for c in self.choices)))
 
     def execute(self, body: list[ast.stmt], frame: Frame) -> None:
         """Execute statements; those without a meaning here are skipped."""
@@ -185,7 +222,10 @@ class Interpreter(Calls):
             raise Raised(ast.unparse(node)[:200])
 
     def _exec_if(self, node: ast.If, frame: Frame) -> None:
-        before, self.preferred = self.preferred, not isinstance(node.body[-1], ast.Raise)
+        refuses = isinstance(node.body[-1], ast.Raise)
+        if refuses:
+            self._allow(node.test, frame)
+        before, self.preferred = self.preferred, not refuses
         try:
             chosen = self.truth(self.evaluate(node.test, frame))
         finally:
@@ -194,6 +234,19 @@ class Interpreter(Calls):
             self.execute(node.body, frame)
         else:
             self.execute(node.orelse, frame)
+
+    def _allow(self, test: ast.expr, frame: Frame) -> None:
+        """``if name not in TABLE: raise``: the argument is one of the names in the table."""
+        either = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or)
+        for part in test.values if either and isinstance(test, ast.BoolOp) else [test]:
+            match part:
+                case ast.Compare(left=ast.Name() as name, ops=[ast.NotIn()], comparators=[where]):
+                    asked = self.evaluate(name, frame)
+                    if isinstance(asked, Unknown) and asked.name in self.parameters:
+                        with suppress(Raised):
+                            allowed = self.evaluate(where, frame)
+                            if _names(allowed):
+                                self.choose(asked, self.items(allowed, where))
 
     def _exec_for(self, node: ast.For, frame: Frame) -> None:
         for item in self.items(self.evaluate(node.iter, frame), node.iter):
@@ -251,3 +304,14 @@ class Interpreter(Calls):
 
     def _exec_importfrom(self, node: ast.ImportFrom, frame: Frame) -> None:
         self.import_names(node, frame)
+
+
+def _names(value: Value) -> bool:
+    """True for a collection of names; one of sizes would multiply what is built."""
+    return isinstance(value, list | tuple | set | frozenset | dict) and all(
+        isinstance(item, str) for item in value)
+
+
+def _parameters(function: Function) -> frozenset[str]:
+    spec = function.node.args
+    return frozenset(a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs))

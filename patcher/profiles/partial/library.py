@@ -6,6 +6,7 @@ Only what is listed here is ever computed; any other call yields an unknown.
 from __future__ import annotations
 
 import itertools
+import json
 import os.path
 import re
 import shlex
@@ -27,6 +28,7 @@ from patcher.profiles.partial.values import (
 )
 
 MAX_ITEMS = 100_000
+MAX_JSON = 4 << 20  # characters; the largest manifest of 0.7.4 has 1.1 million
 _PURE_METHODS = {
     str: {"lower", "upper", "strip", "lstrip", "rstrip", "startswith", "endswith", "replace",
           "split", "rsplit", "splitlines", "removeprefix", "removesuffix", "isdigit", "isalpha",
@@ -166,12 +168,32 @@ def _first(args: list[Value], keywords: dict[str, Value]) -> Value:
     return args[0] if args else None
 
 
+def _json(args: list[Value], keywords: dict[str, Value]) -> Value:
+    """The data of a JSON text of the package; unknown when it is none, or too large."""
+    text = args[0] if args else None
+    if not isinstance(text, str) or HOLE in text or len(text) > MAX_JSON:
+        return Unknown("json.loads()")
+    try:
+        data: Value = json.loads(text)
+    except (ValueError, RecursionError):
+        return Unknown("json.loads()")
+    return data
+
+
+def _from_keys(args: list[Value], keywords: dict[str, Value]) -> Value:
+    """``dict.fromkeys``: how Python drops what comes twice from a list."""
+    if not args or not isinstance(args[0], list | tuple | set | dict):
+        return Unknown("dict.fromkeys()")
+    return _guard(dict.fromkeys, "dict.fromkeys", args, keywords)
+
+
 _SPECIAL: dict[str, Callable[[list[Value], dict[str, Value]], Value]] = {
     "range": _range, "any": _quantifier("any", False), "all": _quantifier("all", True),
     "isinstance": _isinstance, "str": _str,
     "pathlib.Path": _path, "pathlib.PurePath": _path, "pathlib.PurePosixPath": _path,
     "os.environ.get": _environment, "os.getenv": _environment, "jinja2.Template": _template,
     "os.path.join": _join_path, "os.path.abspath": _first, "os.path.realpath": _first,
+    "json.loads": _json, "dict.fromkeys": _from_keys,
     "functools.cache": _first, "functools.lru_cache": _first, "copy.deepcopy": _first,
     "typing.cast": lambda args, keywords: args[-1] if args else None,
     "os.path.dirname": lambda args, keywords: os.path.dirname(show(args[0])),

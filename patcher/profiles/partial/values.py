@@ -107,7 +107,7 @@ def _with(name: str, item: Value, body: str) -> str:
     return re.sub(r"\{\{-?\s*" + name + r"\s*-?\}\}", lambda _: str(item), chosen)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Module:
     """A module of the package; ``bindings`` are the top-level statements by the name they bind."""
 
@@ -140,7 +140,7 @@ class Frame:
         return frame
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Function:
     """A function of the package, or a lambda."""
 
@@ -153,7 +153,7 @@ class Function:
         return getattr(self.node, "name", "<lambda>")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Class:
     """A class of the package."""
 
@@ -161,7 +161,7 @@ class Class:
     node: ast.ClassDef
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Instance:
     """An object of a package class; its attributes may be set."""
 
