@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from patcher.binary.sass import Body, bodies
 from patcher.caches.invalidate import places
 from patcher.caches.jit import module_folders
 from patcher.errors import InputError, UnsafePath
+from patcher.scratch import scratch
 
 _SECONDS = 120  # for one library
 
@@ -73,13 +73,13 @@ def _read(cache: str, library: Path, tool: str | None) -> Built:
 def _idle(library: Path, tool: str) -> dict[str, int]:
     """Kernels that do nothing, by target; raises InputError when the tool cannot read it."""
     counts: dict[str, int] = {}
-    with tempfile.TemporaryDirectory(prefix="sm-patch-") as folder:
+    with scratch() as folder:
         try:
             subprocess.run([tool, "-xelf", "all", str(library.absolute())], cwd=folder,
                            check=True, capture_output=True, timeout=_SECONDS)
         except (OSError, subprocess.SubprocessError) as error:
             raise InputError(f"cuobjdump cannot read it: {error}", where=str(library)) from error
-        for cubin in sorted(Path(folder).iterdir()):
+        for cubin in sorted(folder.iterdir()):
             # cuobjdump names them LIBRARY.N.TARGET.cubin
             target = cubin.name.split(".")[-2]
             idle = sum(body is not Body.CODE for _, body in bodies(cubin))

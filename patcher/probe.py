@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from pathlib import Path
 
 from patcher.arch import Target, known_targets
 from patcher.errors import ToolFailed
+from patcher.scratch import scratch
 
 _DATA = Path(__file__).parent / "data"
 _REGISTER = re.compile(r"%(p|h|r|f|d|rd|q)(\d+)\b")
@@ -163,8 +163,8 @@ def _assemble(ptxas: Path, isa: str, target: Target, some: Sequence[Probe]
               ) -> tuple[str, dict[str, str]]:
     """(empty or the first error, errors by feature) of one ptxas run."""
     lines, owners = _render(isa, target, some)
-    with tempfile.TemporaryDirectory(prefix="sm-patch-") as folder:
-        source = Path(folder) / "probe.ptx"
+    with scratch() as folder:
+        source = folder / "probe.ptx"
         source.write_text("\n".join(lines) + "\n", "ascii")
         command = [str(ptxas), f"-arch={target.name}", "-m64", source.name, "-o", "probe.cubin"]
         try:

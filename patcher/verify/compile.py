@@ -14,8 +14,9 @@ from enum import Enum
 from pathlib import Path
 
 from patcher.errors import ToolFailed
+from patcher.scratch import scratch
 from patcher.verify.commands import Steps
-from patcher.verify.execute import Outcome, run_tool, scratch
+from patcher.verify.execute import Outcome, run_tool
 from patcher.verify.kernels import Code, read_kernels
 from patcher.verify.ptx import ROOT, line_of, parse_ptx
 from patcher.verify.resources import Resources, read_resources

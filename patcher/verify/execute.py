@@ -1,5 +1,5 @@
 """Run compilers so that nothing is left behind: bounded in time, memory and output, ended as a
-group, in a scratch folder of their own."""
+group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patcher.errors import ToolFailed
 from patcher.verify.memory import free_memory
 
 _LARGEST = 512 << 20  # bytes of any file that a tool writes; preprocessed units have 5 to 17 MB
@@ -159,23 +158,6 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 def _end(process: subprocess.Popen[bytes]) -> None:
     kill_group(process)
     process.communicate()
-
-
-@contextlib.contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder for temporary files, removed whatever happens; raises ToolFailed without room."""
-    try:
-        made = tempfile.TemporaryDirectory(prefix="sm-patch-")
-    except OSError as error:
-        raise no_room(error) from error
-    with made as name:
-        yield Path(name)
-
-
-def no_room(error: OSError) -> ToolFailed:
-    """The error of what cannot be written for a compiler to read."""
-    return ToolFailed(f"cannot write temporary files: {error.strerror}",
-                      where=tempfile.gettempdir(), next_step="name another folder in TMPDIR")
 
 
 @contextlib.contextmanager

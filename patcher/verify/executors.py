@@ -10,9 +10,10 @@ from typing import Any
 from uuid import uuid4
 
 from patcher.errors import ToolFailed, UsageError
+from patcher.scratch import scratch
 from patcher.verify.bench import Farm
 from patcher.verify.compile import Compiled, Compilers, Job, compile_job
-from patcher.verify.execute import end_all, scratch, working_for
+from patcher.verify.execute import end_all, working_for
 from patcher.verify.launcher import open_launcher
 from patcher.verify.memory import MemoryGate, free_memory
 

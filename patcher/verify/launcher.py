@@ -19,7 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from patcher.errors import ToolFailed
-from patcher.verify.execute import bounded, kill_group, run_tool, scratch
+from patcher.scratch import scratch
+from patcher.verify.execute import bounded, kill_group, run_tool
 
 _FIRST = (0, 9)  # older releases do not know cicc and ptxas
 _RELEASE = re.compile(r"sccache (\d+)\.(\d+)")

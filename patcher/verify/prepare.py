@@ -13,8 +13,9 @@ from pathlib import Path
 from patcher.arch import Target
 from patcher.cuda.model import Configuration, TranslationUnit
 from patcher.errors import ToolFailed
+from patcher.scratch import scratch
 from patcher.verify.commands import device_command, front_flags, host_command
-from patcher.verify.execute import Outcome, run_tool, scratch
+from patcher.verify.execute import Outcome, run_tool
 from patcher.verify.ptx import ROOT
 
 _ROOT = ROOT.rstrip("/").encode()  # texts compare and cache by content, wherever they lie

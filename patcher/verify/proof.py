@@ -13,9 +13,10 @@ from patcher.errors import UsageError
 from patcher.package.model import Package
 from patcher.plan import Plan, Subject, Subjects
 from patcher.preview import package_changes
+from patcher.scratch import scratch
 from patcher.tree import Tree
 from patcher.verify.bench import Bench
-from patcher.verify.execute import interruptible, scratch
+from patcher.verify.execute import interruptible
 from patcher.verify.executors import open_farm
 from patcher.verify.expect import check_expectations
 from patcher.verify.prepare import Workshop

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from patcher.scratch import no_room
 from patcher.tree import ChangedTree, FolderTree, Tree, walk
-from patcher.verify.execute import no_room
 
 HISTORY = ".git/"  # of a source tree; nothing is compiled from it
 _NOT_SOURCE = (".py", ".pyc", ".pyi", ".so", ".cubin", ".json", ".md", ".txt")

@@ -13,7 +13,7 @@ from tests.structure.imports import ROOT, modules
 LAYERS = (
     # the vocabulary
     ("errors", "arch", "gates", "edits", "changes", "room", "tree", "instructions", "toml",
-     "atomic", "durable"),
+     "atomic", "durable", "scratch"),
     # libraries that know nothing of packages and patches
     ("cuda", "python", "binary", "host", "cmake", "repack"),
     # what is known of packages, patchsets and caches

@@ -12,6 +12,7 @@ from tests.structure.imports import Module, modules
 WRITERS = {
     "patcher.apply": "files of a target",
     "patcher.atomic": "files of our own stores",
+    "patcher.scratch": "folders for temporary files",
     "patcher.state": "the state home",
     "patcher.locks": "the lock file in it",
     "patcher.caches": "JIT caches",
