@@ -79,6 +79,7 @@ class Observer:
         for rule in rules():
             self.reached.update(p for p in reached if p.endswith("/" + rule.copies))
             headers = sorted(p for p in reached if p.endswith("/" + rule.header))
+            ordered = sorted(reached) if headers else []
             for number, unit in enumerate(units):
                 header = next((p for p in headers if reached[p] >> number & 1), None)
                 if header is None or rule.flag in dict(unit.configuration.defines):
@@ -87,7 +88,7 @@ class Observer:
                     key = (rule.id, module)
                     self.units[key] = self.units.get(key, 0) | 1 << number
                     if key not in self.found:
-                        files = (p for p in sorted(reached) if reached[p] >> number & 1)
+                        files = (p for p in ordered if reached[p] >> number & 1)
                         launch = self._launch(rule, header, files)
                         if launch is not None:
                             self.found[key] = Lacking(rule, module, unit, number, header, launch)

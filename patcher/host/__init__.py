@@ -4,6 +4,6 @@
 edited, because what they protect is chosen by the caller.
 """
 
-from patcher.host.find import constants, find_host_gates, worth_reading
+from patcher.host.find import constants, constants_in, find_host_gates, worth_reading
 
-__all__ = ["constants", "find_host_gates", "worth_reading"]
+__all__ = ["constants", "constants_in", "find_host_gates", "worth_reading"]

@@ -40,12 +40,17 @@ def _triggers() -> tuple[bytes, ...]:
     return tuple(name.encode() for name in names)
 
 
-def constants(sources: Iterable[bytes]) -> dict[str, int]:
-    """Integer constants of these sources; a name with two values is left out."""
+def constants_in(data: bytes) -> tuple[str, ...]:
+    """The integer constants of a source, each as ``name value``."""
+    found = {f"{match[1].decode()} {int(match[2])}" for match in _CONSTANT.finditer(data)}
+    return tuple(sorted(found))
+
+
+def constants(sources: Iterable[tuple[str, ...]]) -> dict[str, int]:
+    """The constants of several sources (``constants_in``); a name with two values is left out."""
     found: dict[str, set[int]] = {}
-    for data in sources:
-        for match in _CONSTANT.finditer(data):
-            found.setdefault(match[1].decode(), set()).add(int(match[2]))
+    for name, value in (one.split() for source in sources for one in source):
+        found.setdefault(name, set()).add(int(value))
     return {name: values.pop() for name, values in found.items() if len(values) == 1}
 
 
@@ -61,7 +66,7 @@ def find_host_gates(path: str, data: bytes, known: Mapping[str, int] | None = No
     code = blank_comments(data)
     outlined = _outline(code)
     functions = outlined.functions
-    whole = _learnt(code, outlined, {**constants([data]), **(known or {})})
+    whole = _learnt(code, outlined, {**constants([constants_in(data)]), **(known or {})})
     members = {n: v for n, v in whole.single.items() if n.endswith("_") or re.match(r"m[A-Z]", n)}
     telling = [*_triggers(), *(name.encode() for name in members)]
     parts = [(function, _tokens_of(function, code, telling)) for function in functions]

@@ -9,6 +9,7 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ def find_patchset(name: str) -> Path:
     raise InputError("no such patchset", where=name, next_step=advice)
 
 
+@lru_cache(maxsize=64)  # several shipped ones include the same
 def parse_patchset(data: bytes, where: str) -> schema.Patchset:
     """Read a patchset from its bytes; raises SchemaError with every problem and its path."""
     value, notes = parse_document(data, where)

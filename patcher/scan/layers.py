@@ -43,36 +43,54 @@ def python_layer(
     found: Iterable[Gate], targets: Sequence[Target], references: Sequence[Target]
 ) -> list[Gate]:
     """The Python gates that matter, with what stands beside them as the cause."""
-    from patcher.python.find import hardware_only
-
     gates = []
     for gate in found:
         if excludes(gate, targets, references):
             cause, evidence = gate.cause, gate.evidence
-            if cause is Cause.HARDWARE and not hardware_only(gate, targets):
+            if cause is Cause.HARDWARE and not _hardware_only(gate, targets):
                 cause, evidence = Cause.UNKNOWN, ()
             effect = Effect.FEATURE if gate.effect is Effect.UNKNOWN else gate.effect
             gates.append(mark(replace(gate, effect=effect), cause, evidence))
     return gates
 
 
+def _hardware_only(gate: Gate, targets: Sequence[Target]) -> bool:
+    """As ``hardware_only``, which needs what looks for Python gates: rarely are there such."""
+    from patcher.python.find import hardware_only
+
+    return hardware_only(gate, targets)
+
+
+@dataclass(frozen=True)
+class HostTables:
+    """What is kept of the host layer, by file: whether its text may ask for the device's
+    capability, its constants, and its checks."""
+
+    worth: Table[bool]
+    constants: Table[tuple[str, ...]]
+    checks: Table[tuple[Gate, ...]]
+
+
 def host_layer(
     facts: Facts, files: Files, targets: Sequence[Target], references: Sequence[Target],
-    kept: Table[tuple[Gate, ...]], digest: Callable[[str], str],
+    kept: HostTables, digest: Callable[[str], str],
 ) -> list[Gate]:
     """Run-time checks in the sources that some unit reaches."""
-    sources: dict[str, bytes] = {}
-    for path in sorted(facts.reached):
-        if path.endswith(_SOURCES) and not is_library(path):
-            data = files.get(path).data
-            if len(data) <= _MAX_HOST_BYTES and host.worth_reading(data):
-                sources[path] = data
-    known = host.constants(files.get(path).data for path in _constant_files(facts, sources))
+    def worth(path: str) -> bool:
+        return kept.worth.of(path, digest(path), lambda: _worth_reading(files.get(path).data))
+
+    def constants(path: str) -> tuple[str, ...]:
+        return kept.constants.of(path, digest(path),
+                                 lambda: host.constants_in(files.get(path).data))
+
+    sources = [path for path in sorted(facts.reached)
+               if path.endswith(_SOURCES) and not is_library(path) and worth(path)]
+    known = host.constants(map(constants, _constant_files(facts, sources)))
     beside = repr(sorted(known.items()))
     gates = []
-    for path, data in sources.items():
-        for gate in kept.of(path, digest_of([digest(path), beside]),
-                            partial(_checks, path, data, known)):
+    for path in sources:
+        for gate in kept.checks.of(path, digest_of([digest(path), beside]),
+                                   partial(_checks, path, files, known)):
             if excludes(gate, targets, references):
                 units = facts.reached[path]
                 gate = replace(gate, units=facts.paths(units), modules=facts.modules(units))
@@ -81,11 +99,15 @@ def host_layer(
     return gates
 
 
-def _checks(path: str, data: bytes, known: Mapping[str, int]) -> tuple[Gate, ...]:
-    return tuple(host.find_host_gates(path, data, known))
+def _checks(path: str, files: Files, known: Mapping[str, int]) -> tuple[Gate, ...]:
+    return tuple(host.find_host_gates(path, files.get(path).data, known))
 
 
-def _constant_files(facts: Facts, sources: Mapping[str, bytes]) -> Iterable[str]:
+def _worth_reading(data: bytes) -> bool:
+    return len(data) <= _MAX_HOST_BYTES and host.worth_reading(data)
+
+
+def _constant_files(facts: Facts, sources: Iterable[str]) -> Iterable[str]:
     """Headers beside the sources, where their constants are."""
     folders = {path.rpartition("/")[0] for path in sources}
     return sorted(p for p in facts.reached

@@ -29,7 +29,7 @@ from patcher.scan.features import (
 )
 from patcher.scan.files import Files
 from patcher.scan.known import Known
-from patcher.scan.layers import Probed, build_layer, host_layer, python_layer
+from patcher.scan.layers import HostTables, Probed, build_layer, host_layer, python_layer
 from patcher.scan.libraries import gates_of, libraries, row_of
 from patcher.scan.model import (
     FeatureSite,
@@ -53,6 +53,8 @@ from patcher.scan.walks import Facts, judged, walk_all
 from patcher.scan.watch import digest_of
 from patcher.toolchain.model import Toolkit
 from patcher.tree import Tree
+
+_PIECES = 16  # of what was judged: that is megabytes, and an edit changes little of it
 
 
 def scan(
@@ -109,6 +111,7 @@ class _Scan:
         total = len(units)
         if self.stages is not None:
             self.known = Known(self.stages, self.tree, self.walker, units, self.subject.made)
+            self.walker.content = self.known.use
         python = self._python() + self._built()
         if self.anew:
             gc.collect()  # syntax trees are full of cycles; there is little else as yet
@@ -137,12 +140,12 @@ class _Scan:
 
         return made(self.package.tree) if self.stages is None else self.stages.of(name, kind, made)
 
-    def _table(self, name: str, kind: Any) -> Table[Any]:
+    def _table(self, name: str, kind: Any, pieces: int = 1) -> Table[Any]:
         """Small results of this scan; each way of asking has its own."""
         options = self.options
         if name not in self.tables:
             asked = (name, options.modules, options.units, sorted(options.layers))
-            self.tables[name] = Table(self.stages, asked, kind)
+            self.tables[name] = Table(self.stages, asked, kind, pieces)
         return self.tables[name]
 
     def _digest(self, path: str) -> str:
@@ -244,7 +247,7 @@ class _Scan:
                     if not unit.modules or not shut.issuperset(unit.modules))
         judge = Judge(self.files, self.targets, self.references, self.toolkit.version, built,
                       self._table("rejecting", bool), self._digest)
-        verdicts = self._table("judged", tuple[Found, ...])
+        verdicts = self._table("judged", tuple[Found, ...], _PIECES)
         rows = merge(judged(facts, judge, self._walk, verdicts, self.known))
         gates: list[Gate] = []
         hidden: list[Gate] = []
@@ -264,8 +267,9 @@ class _Scan:
     def _host(self, facts: Facts) -> list[Gate]:
         if not self.options.wants(Layer.HOST):
             return []
-        gates = host_layer(facts, self.files, self.targets, self.references,
-                           self._table("host", tuple[Gate, ...]), self._digest)
+        kept = HostTables(self._table("worth", bool), self._table("constants", tuple[str, ...]),
+                          self._table("host", tuple[Gate, ...]))
+        gates = host_layer(facts, self.files, self.targets, self.references, kept, self._digest)
         names = numbered(gate.id for gate in gates)
         gates = [replace(gate, id=named) for gate, named in zip(gates, names, strict=True)]
         for gate in gates:

@@ -5,6 +5,7 @@ A kept report is of no use after an edit; the parts that never saw the edited fi
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -19,15 +20,21 @@ T = TypeVar("T")
 
 class Table(Generic[T]):
     """Small results by name, each with a digest of what it was made from. What a scan does
-    not ask for is dropped when it is saved."""
+    not ask for is dropped when it is saved. A large table lies in several ``pieces``: only
+    those in which something is new are written again."""
 
-    def __init__(self, stages: Stages | None, name: object, kind: Any) -> None:
+    def __init__(self, stages: Stages | None, name: object, kind: Any, pieces: int = 1) -> None:
         self._store = stages.store if stages else None
-        self._key = stages.key("table", name) if stages else ""
+        self._keys = [stages.key("table", name, n) for n in range(pieces)] if stages else []
         self._encode, self._decode = encoder(kind), decoder(kind)
-        self._old: dict[str, Any] = (self._store and self._store.get(self._key)) or {}
+        self._old: dict[str, Any] = {}
+        for key in self._keys:
+            self._old |= (self._store and self._store.get(key)) or {}
         self._rows: dict[str, Any] = {}
-        self._changed = False
+        self._changed: set[int] = set()
+
+    def _piece(self, name: str) -> int:
+        return zlib.crc32(name.encode("utf-8", "surrogateescape")) % len(self._keys)
 
     def of(self, name: str, made_from: str, make: Callable[[], T]) -> T:
         """The kept result, or what is made now."""
@@ -40,7 +47,7 @@ class Table(Generic[T]):
             return kept
         made = make()
         self._rows[name] = [made_from, self._encode(made)]
-        self._changed = True
+        self._changed.add(self._piece(name))
         return made
 
     def peek(self, name: str) -> T | None:
@@ -51,13 +58,19 @@ class Table(Generic[T]):
     def put(self, name: str, made: T) -> None:
         """Keep a result that tells itself what it was made from."""
         row = ["", self._encode(made)]
-        self._changed |= self._old.get(name) != row
+        if self._store is not None and self._old.get(name) != row:
+            self._changed.add(self._piece(name))
         self._rows[name] = row
 
     def save(self) -> None:
         """Keep the results of this scan."""
-        if self._store is not None and self._changed:
-            self._store.put(self._key, self._rows)
+        pieces: dict[int, dict[str, Any]] = {number: {} for number in self._changed}
+        for name, row in self._rows.items() if pieces else ():
+            if (number := self._piece(name)) in pieces:
+                pieces[number][name] = row
+        for number, rows in pieces.items():
+            assert self._store is not None
+            self._store.put(self._keys[number], rows)
 
 
 @dataclass(frozen=True)
