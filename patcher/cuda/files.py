@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from patcher.errors import PatcherError
 from patcher.tree import Tree
 
 _UNITS = (".cu", ".cc", ".cpp")  # nobody else includes them: kept with the scan, or not at all
+Content = Callable[[str], str]  # a file's path to its digest, "" where it is not known
 LoadedRow = tuple[Any, ...]  # a skeleton's row; that of a #define holds the macro itself
 _DEFINE, _END = int(Op.DEFINE), int(Op.END)
 _NAME = re.compile(r"(?<![\w.$])[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
@@ -40,13 +42,15 @@ class Files:
     """
 
     def __init__(self, tree: Tree, values: Values, *, elifdef: bool, shelf: Shelf | None = None,
-                 base: Files | None = None, changed: frozenset[str] = frozenset()) -> None:
+                 base: Files | None = None, changed: frozenset[str] = frozenset(),
+                 content: Content = lambda path: "") -> None:
         self._tree = tree
         self._base = base
         self._changed = changed
         self._values = values
         self._elifdef = elifdef
         self._shelf = shelf
+        self._content = content
         self._loaded: dict[str, LoadedFile | str] = {}
         self._digests: dict[str, str] = {}
         self._mentions: dict[str, frozenset[str]] = {}
@@ -99,13 +103,24 @@ class Files:
 
     def _read(self, path: str) -> LoadedFile | str:
         try:
-            data = self._tree.read(path)
-            if len(data) > MAX_FILE_BYTES:
-                return f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB"
-            digest = self._digests[path] = _digest(data)
-            return self._lex(data, digest, path)
+            return self._lexed_before(path) or self._lex_anew(path)
         except (OSError, PatcherError) as error:
             return f"cannot read {path}: {error}"
+
+    def _lexed_before(self, path: str) -> LoadedFile | None:
+        digest = self._content(path) if self._shelf and not path.endswith(_UNITS) else ""
+        entry = self._shelf.get(digest) if self._shelf and digest else None
+        if entry is None:
+            return None
+        self._digests[path] = digest
+        return self._load(Skeleton.unpack(digest, entry))
+
+    def _lex_anew(self, path: str) -> LoadedFile | str:
+        data = self._tree.read(path)
+        if len(data) > MAX_FILE_BYTES:
+            return f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB"
+        digest = self._digests[path] = _digest(data)
+        return self._lex(data, digest, path)
 
     def _lex(self, data: bytes, digest: str, path: str = "") -> LoadedFile:
         shelf = self._shelf if path and not path.endswith(_UNITS) else None

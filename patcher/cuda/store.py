@@ -1,6 +1,6 @@
 """What outlives a process: JSON by key, in the user's cache folder.
 
-An entry carries the hash of its own text, so that a torn or edited one is
+An entry carries the hash of its own bytes, so that a torn or edited one is
 ignored. Several processes may read and write at once: entries appear whole,
 and whoever prunes first wins.
 """
@@ -61,25 +61,26 @@ class Store:
     def get(self, key: str) -> Any:
         """The entry, or None when there is none that can be trusted to be what was put."""
         try:
-            packed = self._path(key).read_bytes()
-            unpacker = zlib.decompressobj()
-            text = unpacker.decompress(packed[20:], MAX_ENTRY)
-            if unpacker.unconsumed_tail or _sum(text) != packed[:20]:
+            entry = self._path(key).read_bytes()
+            packed = entry[20:]
+            if _sum(packed) != entry[:20]:
                 return None
-            return json.loads(text)
+            unpacker = zlib.decompressobj()
+            text = unpacker.decompress(packed, MAX_ENTRY)
+            return None if unpacker.unconsumed_tail else json.loads(text)
         except (OSError, zlib.error, ValueError):
             return None
 
     def put(self, key: str, entry: object) -> None:
         """Keep an entry; it appears whole or not at all."""
-        text = json.dumps(entry, separators=(",", ":")).encode()
+        packed = zlib.compress(json.dumps(entry, separators=(",", ":")).encode(), 1)
         path = self._path(key)
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(prefix=".", dir=path.parent)
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(_sum(text) + zlib.compress(text, 1))
+                    file.write(_sum(packed) + packed)
                 os.replace(name, path)
             except OSError:
                 os.unlink(name)
@@ -105,5 +106,5 @@ class Store:
                 break
 
 
-def _sum(text: bytes) -> bytes:
-    return hashlib.blake2b(text, digest_size=20).digest()
+def _sum(packed: bytes) -> bytes:
+    return hashlib.blake2b(packed, digest_size=20).digest()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from patcher.cuda.conditions import Conditions
 from patcher.cuda.doubt import Doubt
-from patcher.cuda.files import Files
+from patcher.cuda.files import Content, Files
 from patcher.cuda.includes import Folders, SearchPath
 from patcher.cuda.lexer import Directive
 from patcher.cuda.model import Configuration, Part, TranslationUnit, UnitReport
@@ -35,13 +35,15 @@ class Walker:
     meant to be kept: what it learns of a header serves the next unit. It holds
     the content of the tree as it was at first reading. With a ``store`` it also
     remembers across processes, by content: lexed files, and ``reports`` unless the caller
-    keeps what it makes of them.
+    keeps what it makes of them. Set before a walk, ``content`` spares it the files whose
+    content is known by name and that were lexed before.
     """
 
     def __init__(self, tree: Tree, *, toolkit: ToolkitMacros | None = None,
                  store: Store | None = None, reports: bool = True,
                  conditions: Conditions | None = None) -> None:
         self._tree = tree
+        self.content: Content = lambda path: ""
         self._toolkit = toolkit or ToolkitMacros()
         self._answers = self._toolkit.answers
         self._values = Values()
@@ -164,7 +166,8 @@ class Walker:
             shelf = Shelf(self._store, "skeletons", elifdef, str(self._tree.root)) if (
                 self._store and not base) else None
             self._files[elifdef] = Files(self._tree, self._values, elifdef=elifdef,
-                                         shelf=shelf, base=base, changed=self._changed)
+                                         shelf=shelf, base=base, changed=self._changed,
+                                         content=self.content)
         return self._files[elifdef]
 
     def _base(self, configuration: Configuration) -> dict[str, Value]:

@@ -21,6 +21,7 @@ from patcher.cuda.store import Store, key_of
 from patcher.gates import Gate, Layer
 from patcher.package.model import Package
 from patcher.profiles.base import Profile
+from patcher.room import collector_at_rest
 from patcher.scan.codec import decoder, encoder
 from patcher.scan.model import Options, Report
 from patcher.scan.stages import Stages
@@ -58,16 +59,20 @@ def scan(
     made_from = key_of("scan", code_digest(), subject)
     key = key_of("report", made_from, request)
     tree = WatchedTree(package.tree)
-    kept = _find(store, key, tree)
-    if kept is not None:
-        return kept
-    return _keep(store, key, tree, lambda: anew(replace(package, tree=tree),
-                                                Stages(store, made_from, tree)))
+    with collector_at_rest():
+        kept = _find(store, key, tree)
+        if kept is not None:
+            return kept
+        return _keep(store, key, tree, lambda: anew(replace(package, tree=tree),
+                                                    Stages(store, made_from, tree)))
 
 
 def _find(store: Store, key: str, tree: WatchedTree) -> Report | None:
-    entry = store.get(key)
-    if entry is None or not unchanged(tree, entry["trace"]):
+    trace = store.get(key)
+    if trace is None or not unchanged(tree, trace):
+        return None
+    entry = store.get(_of_trace(key, trace))
+    if entry is None:
         return None
     values = {name: decoder(hint)(value) for (name, hint), value in
               zip(_parts().items(), entry["report"], strict=True)}
@@ -78,8 +83,15 @@ def _keep(store: Store, key: str, tree: WatchedTree, anew: Callable[[], Report])
     report = anew()
     details = json.dumps(encoder(Mapping[str, tuple[Gate, ...]])(report.details))
     parts = [encoder(hint)(getattr(report, name)) for name, hint in _parts().items()]
-    store.put(key, {"trace": tree.trace(), "report": parts, "details": details})
+    trace = tree.trace()
+    store.put(_of_trace(key, trace), {"report": parts, "details": details})
+    store.put(key, trace)
     return report
+
+
+def _of_trace(key: str, trace: Mapping[str, Mapping[str, str]]) -> str:
+    """Where the report lies that was made from a trace: most traces are read to no avail."""
+    return key_of("made", key, [sorted(trace[part].items()) for part in sorted(trace)])
 
 
 def _parts() -> dict[str, Any]:

@@ -53,6 +53,10 @@ class Known:
         """Names a file's content; the key tells that of the generated ones."""
         return self._key if path in self._made else self._stages.tree.look(path)
 
+    def use(self, path: str) -> str:
+        """As ``digest``, for who makes something of the file; "" for a generated one."""
+        return "" if path in self._made else self._stages.tree.use(path)
+
     def load(self, facts: Facts) -> int:
         """Enter what still holds; the units (bits) that are to be walked."""
         entry = self._stages.store.get(self._key)

@@ -71,6 +71,13 @@ class WatchedTree:
                 base.look(path) if isinstance(base, WatchedTree) else _digest_in(base, path))
         return known
 
+    def use(self, path: str) -> str:
+        """Names a file's content, and notes it as ``read`` does."""
+        digest = self._files[path] = self.look(path)
+        if isinstance(self._base, WatchedTree):
+            self._base.use(path)
+        return digest
+
     def note(self, trace: Mapping[str, Mapping[str, str]]) -> None:
         """Something that was kept was made from these."""
         for own, kept in ((self._files, trace["files"]), (self._names, trace["names"]),
