@@ -111,14 +111,8 @@ def _matters(function: Function, args: list[Value], keywords: dict[str, Value]) 
     """False when neither the function's text nor its arguments hint at an architecture."""
     if any(isinstance(v, Varied) for v in (*args, *keywords.values())):
         return True
-    key = ("hint", id(function.node))
-    found = function.module.cache.get(key)
-    if found is None:
-        first, last = function.node.lineno, function.node.end_lineno or function.node.lineno
-        text = "\n".join(function.module.lines[first - 1:last])
-        found = any(hint.search(text) for hint in vocabulary().hints)
-        function.module.cache[key] = found
-    return bool(found)
+    first, last = function.node.lineno, function.node.end_lineno or function.node.lineno
+    return function.module.marks.hints(first, last)
 
 
 def _remembered(evaluator: Interpreter, function: Function, args: list[Value],

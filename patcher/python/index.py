@@ -11,7 +11,7 @@ from functools import cached_property
 from patcher.errors import InputError, UnsafePath
 from patcher.python.bindings import Binding, Bindings, FunctionNode, How, collect, walruses
 from patcher.python.blocks import condensed
-from patcher.python.sieve import NOTHING, Marks, marks
+from patcher.python.sieve import Marks, marks
 from patcher.python.vocabulary import vocabulary
 from patcher.tree import Tree, exists
 
@@ -39,9 +39,9 @@ class Module:
     package: str
     tree: ast.Module
     bindings: Bindings
-    source: bytes = b""
-    whole: bytes | None = None  # the file, of which ``source`` may have only some blocks
-    marks: Marks = NOTHING
+    source: bytes
+    marks: Marks
+    whole: bytes  # the file, of which ``source`` may have only some blocks
     inner: dict[int, Bindings] = field(default_factory=dict)
     cache: dict[object, object] = field(default_factory=dict)
 
@@ -158,9 +158,12 @@ class Index:
 
     def add(self, path: str, source: bytes) -> Module | None:
         """Parse ``source`` as the file at ``path`` (instead of what the tree holds)."""
-        tree = parse(source)
-        module = None if tree is None else _module(path, source, tree)
-        self._modules[path] = module
+        return self._put(path, source, source)
+
+    def _put(self, path: str, source: bytes, part: bytes) -> Module | None:
+        tree = parse(part)
+        module = self._modules[path] = None if tree is None else _module(
+            path, part, tree, self.marks(path, source), source)
         return module
 
     def scanned(self, path: str, source: bytes, names: Iterable[str] = ()) -> Module | None:
@@ -169,12 +172,9 @@ class Index:
         known = self._modules.get(path)
         if known is not None and not names and known.whole == source:
             return known
-        marks = self.marks(path, source)
-        part = condensed(source, marks.and_names(source, names))
-        module = self.add(path, part) or (self.add(path, source) if part is not source else None)
-        if module is not None:
-            module.marks, module.whole = marks, source
-        return module
+        part = condensed(source, self.marks(path, source).and_names(source, names))
+        found = self._put(path, source, part)
+        return found or (self.add(path, source) if part is not source else None)
 
     def marks(self, path: str, source: bytes) -> Marks:
         """What the vocabulary's words say of a file, remembered."""
@@ -223,14 +223,14 @@ class Index:
         return dotted.split(".")[0] == self._top
 
 
-def _module(path: str, source: bytes, tree: ast.Module) -> Module:
+def _module(path: str, source: bytes, tree: ast.Module, marks: Marks, whole: bytes) -> Module:
     dotted = path.removesuffix(".py").replace("/", ".")
     if dotted.endswith(".__init__"):
         dotted = package = dotted.removesuffix(".__init__")
     else:
         package = dotted.rpartition(".")[0]
     bindings = collect(tree.body, walrus=walruses(source))
-    return Module(path, dotted, package, tree, bindings, source)
+    return Module(path, dotted, package, tree, bindings, source, marks, whole)
 
 
 def absolute(module: Module, node: ast.ImportFrom) -> str:

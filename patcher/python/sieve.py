@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Word:
-    """A text that is looked for, and what around it makes it a hint, a reason to look into its
-    file, and a reason to look into its block of a long file (None: never)."""
+    """A text that is looked for, where it is a hint, a reason to look into its file, or a reason
+    to look into its block of a long file (None: never)."""
 
-    text: re.Pattern[bytes]
+    either: re.Pattern[bytes]
     hint: re.Pattern[bytes] | None
     file: re.Pattern[bytes] | None
     block: re.Pattern[bytes] | None
@@ -32,13 +32,15 @@ class Marks:
         position = bisect_left(self.reasons, start)
         return position < len(self.reasons) and self.reasons[position] < end
 
+    def hints(self, first: int, last: int) -> bool:
+        """True when one of these lines hints at an architecture."""
+        position = bisect_left(self.lines, first)
+        return position < len(self.lines) and self.lines[position] <= last
+
     def and_names(self, source: bytes, names: Iterable[str]) -> Marks:
         """The same with further reasons, wherever one of the names is."""
         found = [place for name in names for place in places_of(name, source)]
         return Marks(self.lines, sorted({*self.reasons, *found}), self.may_hold)
-
-
-NOTHING = Marks([], [], False)
 
 
 def marks(source: bytes, words: Iterable[Word]) -> Marks:
@@ -47,7 +49,7 @@ def marks(source: bytes, words: Iterable[Word]) -> Marks:
     reasons: list[int] = []
     may_hold = False
     for word in words:
-        for match in word.text.finditer(source):
+        for match in word.either.finditer(source):
             place = match.start()
             if word.hint and word.hint.match(source, place):
                 hints.append(place)

@@ -46,7 +46,6 @@ class Vocabulary:
     not_nvidia: frozenset[Any]
     words: tuple[Word, ...]
     hint: re.Pattern[str]
-    hints: tuple[re.Pattern[str], ...]
     generated_paths: re.Pattern[str]
     generated_heads: re.Pattern[str]
     arch_in_name: re.Pattern[str]
@@ -79,7 +78,6 @@ def vocabulary() -> Vocabulary:
         **ready,
         words=tuple(_word(text, forms, raw["tested"]) for text, forms in raw["words"].items()),
         hint=re.compile("|".join(hints)),
-        hints=tuple(map(re.compile, hints)),
         hardware_markers=tuple(_marker(marker) for marker in raw["hardware_markers"]),
         skipped_paths=tuple(raw["skipped_paths"]),
         constants=raw["constants"], device_names=raw["device_names"], keywords=raw["keywords"],
@@ -93,9 +91,11 @@ def _joined(text: str, forms: str) -> str:
 
 
 def _word(text: str, forms: dict[str, str], tested: str) -> Word:
-    return Word(re.compile(text.encode()), *(
-        re.compile(_joined(text, forms[use].replace("{tested}", tested)).encode())
-        if use in forms else None for use in ("hint", "file", "block")))
+    said = {use: form.replace("{tested}", tested) for use, form in forms.items()}
+    either = "|".join(dict.fromkeys(said[use] for use in ("hint", "block") if use in said))
+    patterns = {use: re.compile(_joined(text, form).encode()) for use, form in said.items()}
+    return Word(re.compile(_joined(text, either).encode()),
+                patterns.get("hint"), patterns.get("file"), patterns.get("block"))
 
 
 def _marker(raw: dict[str, Any]) -> Marker:
