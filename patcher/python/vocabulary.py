@@ -91,7 +91,10 @@ def _joined(text: str, forms: str) -> str:
 
 
 def _word(text: str, forms: dict[str, str], tested: str) -> Word:
-    said = {use: form.replace("{tested}", tested) for use, form in forms.items()}
+    """A reason to look into a file is one to look into the block, where nothing else is said."""
+    file = forms.get("file", "")
+    said = {use: form.replace("{file}", file).replace("{tested}", tested) for use, form in
+            {**({"block": file} if "file" in forms else {}), **forms}.items()}
     either = "|".join(dict.fromkeys(said[use] for use in ("hint", "block") if use in said))
     patterns = {use: re.compile(_joined(text, form).encode()) for use, form in said.items()}
     return Word(re.compile(_joined(text, either).encode()),
