@@ -68,7 +68,7 @@ def collect(body: list[ast.stmt], *, walrus: Sequence[int] = (),
             for name, binding in _walruses(node):
                 found.setdefault(name, []).append(binding)
         if hasattr(node, "body") and not isinstance(node, _DEFINITIONS):
-            inner = sure and isinstance(node, ast.With | ast.AsyncWith)
+            inner = sure and isinstance(node, (ast.With, ast.AsyncWith))
             stack += [(child, inner) for child in reversed(_statements(node))]
         elif isinstance(node, ast.Match):
             stack += [(child, False) for case in reversed(node.cases)
@@ -114,11 +114,11 @@ def _simple(node: ast.stmt, sure: bool) -> Iterable[tuple[str, Binding]]:
             for name, path in _targets(node.target)]
     if isinstance(node, _DEFINITIONS):
         return [(node.name, Binding(How.DEFINITION, node, line, sure=sure))]
-    if isinstance(node, ast.Import | ast.ImportFrom):
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
         return _imports(node, sure)
-    if isinstance(node, ast.For | ast.AsyncFor | ast.AugAssign):
+    if isinstance(node, (ast.For, ast.AsyncFor, ast.AugAssign)):
         return _opaque(node.target, line)
-    if isinstance(node, ast.With | ast.AsyncWith):
+    if isinstance(node, (ast.With, ast.AsyncWith)):
         return [pair for item in node.items for pair in _opaque(item.optional_vars, line)]
     return []
 
@@ -156,7 +156,7 @@ def _targets(target: ast.expr, path: tuple[int, ...] = ()) -> list[tuple[str, tu
     if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
         return [(f"{target.value.id}.{target.attr}", path)]
     found: list[tuple[str, tuple[int, ...]]] = []
-    if isinstance(target, ast.Tuple | ast.List):
+    if isinstance(target, (ast.Tuple, ast.List)):
         for position, item in enumerate(target.elts):
             if isinstance(item, ast.Starred):
                 break

@@ -66,7 +66,7 @@ def call(evaluator: Interpreter, node: ast.expr, scope: Scope) -> Value:
 
 
 def _spread(value: Value) -> list[Value] | None:
-    if isinstance(value, tuple | list):
+    if isinstance(value, (tuple, list)):
         return list(value)
     if isinstance(value, Varied) and all(isinstance(c, tuple) and len(c) == 2 for c in value.cells):
         return [lift(lambda cell, p=p: cell[p], value) for p in (0, 1)]
@@ -132,7 +132,7 @@ def _external(evaluator: Interpreter, callee: External, name: str, args: list[Va
         return args[0] if args else UNKNOWN
     words = vocabulary()
     if callee.dotted in words.wrappers or callee.dotted.split(".")[-1] in words.wrappers:
-        wrapped = [a for a in args if isinstance(a, Function | Partial)]
+        wrapped = [a for a in args if isinstance(a, (Function, Partial))]
         return wrapped[-1] if wrapped else args[-1] if len(args) > 1 else WRAPPER
     if callee.dotted in ("partial", "functools.partial") and args:
         return Partial(args[0], tuple(args[1:]), keywords)
@@ -246,7 +246,7 @@ def _run(evaluator: Interpreter, body: list[ast.stmt], start: int, scope: Scope,
             return UNKNOWN
         if isinstance(statement, ast.If):
             result = _branch(evaluator, statement, scope, depth)
-        elif isinstance(statement, ast.Try | ast.With):
+        elif isinstance(statement, (ast.Try, ast.With)):
             inner = _run(evaluator, statement.body, 0, scope, depth + 1)
             result = (True, inner, inner)
         else:
@@ -325,20 +325,20 @@ def _device_method(device: DeviceArch, name: str, args: Sequence[Value]) -> Valu
 
 
 def _builtin(name: str, args: tuple[Value, ...]) -> Value:
-    if name in ("any", "all") and len(args) == 1 and isinstance(args[0], tuple | list):
+    if name in ("any", "all") and len(args) == 1 and isinstance(args[0], (tuple, list)):
         return _quantified(name, [truth_value(item) for item in args[0]])
     if name == "isinstance":
         return UNKNOWN
     if name == "map":
-        plain = len(args) == 2 and isinstance(args[1], tuple | list) and all(
-            isinstance(item, int | str) for item in args[1])
+        plain = len(args) == 2 and isinstance(args[1], (tuple, list)) and all(
+            isinstance(item, (int, str)) for item in args[1])
         is_str = isinstance(args[0], External) and args[0].dotted == "str"
         return tuple(map(str, args[1])) if plain and is_str else UNKNOWN
     if (blocked := opaque(*args)) is not None:
         return blocked
     if name in ("int", "str") and isinstance(args[0], DeviceArch):
         return args[0].number if name == "int" else UNKNOWN
-    if any(isinstance(a, str | tuple | list) and len(a) > MAX_LENGTH for a in args):
+    if any(isinstance(a, (str, tuple, list)) and len(a) > MAX_LENGTH for a in args):
         return UNKNOWN
     if any(isinstance(a, Table) for a in args):
         args = tuple(a.keys if isinstance(a, Table) else a for a in args)

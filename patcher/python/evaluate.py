@@ -185,12 +185,12 @@ def _choice(evaluator: Evaluator, node: ast.expr, scope: Scope) -> Value:
 
 
 def _sequence(evaluator: Evaluator, node: ast.expr, scope: Scope) -> Value:
-    assert isinstance(node, ast.Tuple | ast.List | ast.Set)
+    assert isinstance(node, (ast.Tuple, ast.List, ast.Set))
     items: list[Value] = []
     for element in node.elts[:4096]:
         if isinstance(element, ast.Starred):
             inner = evaluator.value(element.value, scope)
-            if not isinstance(inner, tuple | list | frozenset):
+            if not isinstance(inner, (tuple, list, frozenset)):
                 return UNKNOWN
             items += inner
         else:
@@ -238,7 +238,7 @@ def _text(evaluator: Evaluator, node: ast.expr, scope: Scope) -> Value:
     def glue(*cells: Value) -> Value:
         if (blocked := opaque(*cells)) is not None:
             return blocked
-        if all(isinstance(c, str | int) and not isinstance(c, DeviceArch) for c in cells):
+        if all(isinstance(c, (str, int)) and not isinstance(c, DeviceArch) for c in cells):
             return "".join(map(str, cells))[:4096]
         return UNKNOWN
 
@@ -256,12 +256,12 @@ def _lambda(evaluator: Evaluator, node: ast.expr, scope: Scope) -> Value:
 
 
 def _comprehension(evaluator: Evaluator, node: ast.expr, scope: Scope) -> Value:
-    assert isinstance(node, ast.GeneratorExp | ast.ListComp | ast.SetComp)
+    assert isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp))
     loop = node.generators[0]
     items = evaluator.value(loop.iter, scope)
     if isinstance(items, Table):
         items = items.keys
-    if len(node.generators) > 1 or not isinstance(items, tuple | list | frozenset) \
+    if len(node.generators) > 1 or not isinstance(items, (tuple, list, frozenset)) \
             or isinstance(items, DeviceArch) or len(items) > _MAX_ITEMS:
         return UNKNOWN
     results: list[Value] = []

@@ -81,14 +81,14 @@ class Walk:
         """Walk statements; returns the worlds that fall out of the block."""
         for position, statement in enumerate(body):
             if not self.lines.touch(statement):
-                if isinstance(statement, ast.Return | ast.Raise | ast.Continue | ast.Break):
+                if isinstance(statement, (ast.Return, ast.Raise, ast.Continue, ast.Break)):
                     return EMPTY
                 continue
             self.statement = statement.lineno
             ladder = self._ladder_of(statement)
             if ladder is not None:
                 reached = self._ladder(ladder, scope, within, reached, body[position + 1:])
-            elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 self._function(statement, scope, within)
             elif isinstance(statement, ast.ClassDef):
                 self._class(statement, scope, within)
@@ -130,13 +130,13 @@ class Walk:
             self._test("PY-ASSERT", statement.test, within, verdict, reached, Effect.ERROR)
             self._inner(statement.test, scope, within, reached)
             return reached - verdict.truth.false
-        if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
+        if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
             if isinstance(statement, ast.While):
                 self._inner(statement.test, scope, within, reached)
             self._block(statement.body, scope, within, reached)
             self._block(statement.orelse, scope, within, reached)
             return reached
-        if isinstance(statement, ast.With | ast.AsyncWith):
+        if isinstance(statement, (ast.With, ast.AsyncWith)):
             return self._block(statement.body, scope, within, reached)
         if isinstance(statement, ast.Try):
             for handler in statement.handlers:
@@ -150,7 +150,7 @@ class Walk:
                 self._block(case.body, scope, within, reached)
             return reached
         self._plain(statement, scope, within, reached)
-        ends = isinstance(statement, ast.Return | ast.Raise | ast.Continue | ast.Break)
+        ends = isinstance(statement, (ast.Return, ast.Raise, ast.Continue, ast.Break))
         return EMPTY if ends else reached
 
     def _plain(self, statement: ast.stmt, scope: Scope, within: str, reached: ArchSet) -> None:
@@ -201,7 +201,7 @@ class Walk:
         """Flags written here or named by the module; what is local was reported before."""
         if isinstance(node, ast.Name):
             return scope.node is None or node.id not in self.module.bindings_of(scope.node)
-        return isinstance(node, ast.List | ast.BinOp | ast.IfExp)
+        return isinstance(node, (ast.List, ast.BinOp, ast.IfExp))
 
     def _choice(self, node: ast.IfExp, within: str, verdict: Verdict, reached: ArchSet) -> None:
         first, second = (_is_nothing(part) for part in (node.body, node.orelse))
@@ -264,7 +264,7 @@ class Walk:
             return Verdict(Truth(DEVICE, EMPTY) if value else Truth(EMPTY, DEVICE))
         if not isinstance(value, Varied):
             return UNDECIDED
-        if strict and any(isinstance(c, int | str | tuple | list) and not isinstance(c, bool)
+        if strict and any(isinstance(c, (int, str, tuple, list)) and not isinstance(c, bool)
                           for c in value.cells):
             return UNDECIDED
         raised = ArchSet.of(*(t for t in known_targets() if value.cells[t.index] is RAISED))
@@ -300,7 +300,7 @@ def _children(node: ast.AST) -> list[ast.expr]:
         if isinstance(child, ast.expr):
             if not isinstance(child, ast.Constant):
                 found.append(child)
-        elif isinstance(child, ast.keyword | ast.comprehension):
+        elif isinstance(child, (ast.keyword, ast.comprehension)):
             found += _children(child)
     return found
 
@@ -314,7 +314,7 @@ def _is_nothing(node: ast.expr) -> bool:
 
 
 def _ends(body: list[ast.stmt]) -> bool:
-    return bool(body) and isinstance(body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
+    return bool(body) and isinstance(body[-1], (ast.Return, ast.Raise, ast.Continue, ast.Break))
 
 
 def _purpose(statement: ast.stmt, within: str) -> tuple[str, str]:

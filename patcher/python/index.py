@@ -111,7 +111,7 @@ class Class:
         return found
 
     def methods(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-        return [n for n in self.node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+        return [n for n in self.node.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
 
     def method_of(self, binding: Binding) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
         """The method in which an attribute is assigned, None for the class body."""

@@ -47,10 +47,10 @@ def opaque(*values: Value) -> Value:
 
 def compare(op: ast.cmpop, left: Value, right: Value) -> Value:
     """One comparison; Unknown where a foreign architecture numbering is meant."""
-    if isinstance(op, ast.In | ast.NotIn):
+    if isinstance(op, (ast.In, ast.NotIn)):
         found = contains(right, left)
         return (not found) if isinstance(op, ast.NotIn) and isinstance(found, bool) else found
-    if isinstance(op, ast.Is | ast.IsNot) or left is None or right is None:
+    if isinstance(op, (ast.Is, ast.IsNot)) or left is None or right is None:
         return _identity(op, left, right)
     if (blocked := opaque(left, right)) is not None:
         return blocked
@@ -67,9 +67,9 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> Value:
 
 
 def _in(group: frozenset[Any], value: Value) -> bool:
-    if isinstance(value, DeviceArch | bool):
+    if isinstance(value, (DeviceArch, bool)):
         return False
-    return isinstance(value, int | tuple) and value in group
+    return isinstance(value, (int, tuple)) and value in group
 
 
 def _respell(left: Value, right: Value) -> tuple[Value, Value]:
@@ -82,9 +82,9 @@ def _respell(left: Value, right: Value) -> tuple[Value, Value]:
 
 
 def _identity(op: ast.cmpop, left: Value, right: Value) -> Value:
-    if not isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
+    if not isinstance(op, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)):
         return RAISED
-    positive = isinstance(op, ast.Is | ast.Eq)
+    positive = isinstance(op, (ast.Is, ast.Eq))
     if (blocked := opaque(left, right)) is not None:
         return blocked
     if left is None or right is None or isinstance(left, bool) or isinstance(right, bool):
@@ -102,7 +102,7 @@ def contains(container: Value, item: Value) -> Value:
         return blocked
     if isinstance(container, str):
         return item in container if isinstance(item, str) else RAISED
-    if not isinstance(container, tuple | list | set | frozenset | range):
+    if not isinstance(container, (tuple, list, set, frozenset, range)):
         return UNKNOWN
     answers = [compare(ast.Eq(), item, element) for element in container]
     if any(answer is True for answer in answers):
@@ -115,9 +115,9 @@ def arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
         return blocked
     left, right = (v.number if isinstance(v, DeviceArch) and isinstance(o, int) else v
                    for v, o in ((left, right), (right, left)))
-    sizes = [len(v) if isinstance(v, str | tuple | list) else 0 for v in (left, right)]
-    growing = isinstance(op, ast.Mult | ast.Mod) and any(
-        isinstance(v, str | tuple | list) for v in (left, right))
+    sizes = [len(v) if isinstance(v, (str, tuple, list)) else 0 for v in (left, right)]
+    growing = isinstance(op, (ast.Mult, ast.Mod)) and any(
+        isinstance(v, (str, tuple, list)) for v in (left, right))
     if type(op) not in _ARITHMETIC or sum(sizes) > MAX_LENGTH or growing:
         return UNKNOWN
     try:
@@ -138,7 +138,7 @@ def minus(value: Value) -> Value:
     blocked = opaque(value)
     if blocked is not None:
         return blocked
-    return -value if isinstance(value, int | float) else UNKNOWN
+    return -value if isinstance(value, (int, float)) else UNKNOWN
 
 
 def both(left: Value, right: Value, *, conjunction: bool) -> Value:
@@ -179,7 +179,7 @@ def subscript(container: Value, key: Value) -> Value:
         return blocked
     if isinstance(container, Table):
         return container.get(key, RAISED)
-    if isinstance(container, str | tuple | list) and isinstance(key, int | slice):
+    if isinstance(container, (str, tuple, list)) and isinstance(key, (int, slice)):
         try:
             return container[key]
         except (IndexError, TypeError, ValueError):
@@ -188,4 +188,4 @@ def subscript(container: Value, key: Value) -> Value:
 
 
 def is_definition(value: Value) -> bool:
-    return isinstance(value, Function | Class | Module)
+    return isinstance(value, (Function, Class, Module))

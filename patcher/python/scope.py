@@ -117,7 +117,7 @@ def _joined(evaluator: Interpreter, name: str, places: list[Binding], scope: Sco
     outside = _is_outside(value, places[0])
     for place in places[1:]:
         other = binding_value(evaluator, place, name, scope)
-        if isinstance(value, Function | Class | Module) or _is_outside(other, place):
+        if isinstance(value, (Function, Class, Module)) or _is_outside(other, place):
             continue  # ``try: import x`` with a fallback: the definition that is there
         value = other if outside else join(value, other)
         outside = False
@@ -142,7 +142,7 @@ def binding_value(evaluator: Interpreter, place: Binding, name: str, scope: Scop
         return _imported(evaluator, place, name, scope.module)
     if isinstance(place.node, ast.ClassDef):
         return Class(place.node, scope.module)
-    if isinstance(place.node, ast.FunctionDef | ast.AsyncFunctionDef):
+    if isinstance(place.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return Function(place.node, scope.module, scope.owner if scope.node is None else None,
                         scope if scope.node is not None else None)
     return Unknown(frozenset({name}))

@@ -51,7 +51,7 @@ def _keyword(evaluator: Evaluator, keyword: ast.keyword, scope: Scope) -> Iterat
     keys = axis(lambda t: t.capability.major if unit == "majors" else t.number)
     if value is None:
         open_worlds = DEVICE
-    elif isinstance(value, tuple | list) and all(isinstance(v, int) for v in value):
+    elif isinstance(value, (tuple, list)) and all(isinstance(v, int) for v in value):
         open_worlds = keys.worlds(value)
     else:
         return
@@ -130,7 +130,7 @@ def _tail(node: ast.AST) -> str:
 def _decorated(evaluator: Evaluator, decorator: ast.Call, scope: Scope) -> ArchSet | None:
     given = [*decorator.args, *(k.value for k in decorator.keywords)]
     value = evaluator.value(given[0], scope) if given else None
-    if not isinstance(value, tuple | list) or not all(isinstance(v, int) for v in value):
+    if not isinstance(value, (tuple, list)) or not all(isinstance(v, int) for v in value):
         return None
     return axis(lambda t: t.number).worlds(value)
 
@@ -169,13 +169,13 @@ def in_class(evaluator: Evaluator, node: ast.ClassDef, scope: Scope) -> Iterator
     """``admissible_archs = [Arch.sm_100a]`` and ``CUDA_MAXIMUM_COMPUTE_CAPABILITY = (9, 0)``."""
     words = vocabulary()
     for statement in node.body:
-        if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
+        if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
             continue
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         name = _tail(targets[0])
         value = evaluator.value(statement.value, scope)
         opened: ArchSet | None = None
-        if name in words.arch_lists and isinstance(value, tuple | list) and value:
+        if name in words.arch_lists and isinstance(value, (tuple, list)) and value:
             spelled = axis_like(list(value))
             opened = spelled.worlds(value) if spelled else None
         elif name in words.arch_lists:
@@ -211,7 +211,7 @@ def gencode(evaluator: Evaluator, node: ast.expr, scope: Scope, text: str) -> Sh
     opened = EMPTY
     for leaf in _leaves(node):
         value = evaluator.value(leaf, scope)
-        for flag in value if isinstance(value, tuple | list) else (value,):
+        for flag in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(flag, str):
                 for match in _CODE.finditer(flag):
                     opened = opened | _runs(int(match[1]), match[2])
@@ -228,10 +228,10 @@ def _leaves(node: ast.expr) -> Iterator[ast.expr]:
     elif isinstance(node, ast.IfExp):
         yield from _leaves(node.body)
         yield from _leaves(node.orelse)
-    elif isinstance(node, ast.List | ast.Tuple):
+    elif isinstance(node, (ast.List, ast.Tuple)):
         for item in node.elts:
             yield from _leaves(item.value if isinstance(item, ast.Starred) else item)
-    elif isinstance(node, ast.Constant | ast.Name | ast.Attribute | ast.JoinedStr):
+    elif isinstance(node, (ast.Constant, ast.Name, ast.Attribute, ast.JoinedStr)):
         yield node
 
 

@@ -32,7 +32,7 @@ def chain(node: ast.AST, parents: Parents) -> list[ast.AST]:
     found: list[ast.AST] = []
     here = parents.get(node)
     while here is not None:
-        if isinstance(here, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(here, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             found.append(here)
         here = parents.get(here)
     return found[::-1]
@@ -55,7 +55,7 @@ def scope_at(module: Module, outermost: Scope, nodes: list[ast.AST]) -> Scope:
         if isinstance(node, ast.ClassDef):
             owner = Class(node, module)
             scope = Scope(module, None, owner, scope)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             base = scope if scope.node is not None else outermost
             scope = Scope(module, node, owner, base)
             owner = None
@@ -121,7 +121,7 @@ def is_positive(node: ast.AST, parents: Parents) -> bool:
     while above is not None:
         if isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not):
             positive = not positive
-        elif isinstance(above, ast.If | ast.While):
+        elif isinstance(above, (ast.If, ast.While)):
             arm = bool(refuses(above.body)) and not refuses(above.orelse)
             return positive != (here is above.test and arm)
         elif isinstance(above, ast.IfExp):

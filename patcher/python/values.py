@@ -197,11 +197,13 @@ def truth_value(value: Value) -> Value:
     return lift(_truth, value)
 
 
+_PLAIN = (bool, int, float, str, bytes, tuple, list, frozenset, dict)
+
+
 def _truth(value: Value) -> Value:
     if value is RAISED or isinstance(value, Unknown):
         return value
-    if value is None or isinstance(value, bool | int | float | str | bytes | tuple | list
-                                   | frozenset | dict):
+    if value is None or isinstance(value, _PLAIN):
         return bool(value)
     dotted = getattr(value, "dotted", None)
     return Unknown(frozenset({dotted})) if dotted else True
