@@ -76,14 +76,15 @@ def collect(body: list[ast.stmt], *, walrus: Sequence[int] = (),
     return found
 
 
-def children(node: ast.AST) -> list[ast.AST]:
-    """As ``ast.iter_child_nodes``, and twice as fast."""
+def children(node: ast.AST, but: type[ast.AST] | tuple[()] = ()) -> list[ast.AST]:
+    """As ``ast.iter_child_nodes``, but for one kind, and twice as fast."""
     found: list[ast.AST] = []
     for name in node._fields:
         value = getattr(node, name, None)
         if isinstance(value, list):
-            found += [item for item in value if isinstance(item, ast.AST)]
-        elif isinstance(value, ast.AST):
+            found += [item for item in value if isinstance(item, ast.AST)
+                      and not isinstance(item, but)]
+        elif isinstance(value, ast.AST) and not isinstance(value, but):
             found.append(value)
     return found
 

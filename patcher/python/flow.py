@@ -173,7 +173,7 @@ class Walk:
 
     def _inner(self, root: ast.expr, scope: Scope, within: str, reached: ArchSet) -> None:
         """Choices, tables, keyword lists and compiler flags inside an expression."""
-        stack: list[tuple[ast.expr, bool]] = [(root, True)]
+        stack: list[tuple[ast.expr, bool]] = [(root, self.lines.any_flags)]
         many_lines = root.lineno != root.end_lineno
         while stack:
             node, flags = stack.pop()
@@ -296,10 +296,9 @@ class Walk:
 def _children(node: ast.AST) -> list[ast.expr]:
     """Child expressions that can hold a gate; the keywords of a call are looked through."""
     found: list[ast.expr] = []
-    for child in children(node):
+    for child in children(node, but=ast.Constant):
         if isinstance(child, ast.expr):
-            if not isinstance(child, ast.Constant):
-                found.append(child)
+            found.append(child)
         elif isinstance(child, (ast.keyword, ast.comprehension)):
             found += _children(child)
     return found

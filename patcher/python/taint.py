@@ -49,6 +49,10 @@ class Lines:
         position = bisect_left(self._hits, first)
         return position < len(self._hits) and self._hits[position] <= (node.end_lineno or first)
 
+    @property
+    def any_flags(self) -> bool:
+        return bool(self._flags)
+
     def has_flags(self, node: ast.expr) -> bool:
         """True when a node has a line with compiler flags for an architecture."""
         position = bisect_left(self._flags, node.lineno)
@@ -102,18 +106,19 @@ class Lines:
 def _words_of(node: ast.AST) -> frozenset[str]:
     """The names inside an expression; its texts, too, where they may be looked up as names."""
     names: set[str] = set()
-    texts: set[str] = set()
     stack = [node]
     while stack:
         inner = stack.pop()
         if isinstance(inner, ast.Name):
             names.add(inner.id)
-        elif isinstance(inner, ast.Constant):
-            texts.update([inner.value] if isinstance(inner.value, str) else [])
         else:
-            names.update([inner.attr] if isinstance(inner, ast.Attribute) else [])
-            stack += children(inner)
-    return frozenset(names | texts if "getattr" in names else names)
+            if isinstance(inner, ast.Attribute):
+                names.add(inner.attr)
+            stack += children(inner, but=ast.Constant)
+    if "getattr" in names:
+        names.update(n.value for n in ast.walk(node)
+                     if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    return frozenset(names)
 
 
 def _carries(node: ast.AST) -> bool:

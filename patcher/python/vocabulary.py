@@ -97,7 +97,7 @@ def _word(text: str, forms: dict[str, str], tested: str) -> Word:
             {**({"block": file} if "file" in forms else {}), **forms}.items()}
     either = "|".join(dict.fromkeys(said[use] for use in ("hint", "block") if use in said))
     patterns = {use: re.compile(_joined(text, form).encode()) for use, form in said.items()}
-    return Word(re.compile(_joined(text, either).encode()),
+    return Word(text.encode(), re.compile(_joined(text, either).encode()),
                 patterns.get("hint"), patterns.get("file"), patterns.get("block"))
 
 
