@@ -21,18 +21,27 @@ SMALL_FILE = 20_000  # bytes; not worth the trouble
 SHORT = 10  # lines of a block that always stays: imports, constants, small helpers
 
 
-def condensed(source: bytes, marks: Marks) -> bytes:
-    """The source with long blocks and methods that there is no reason to look into made empty."""
-    if len(source) < SMALL_FILE:
-        return source
-    strings = _triple_quoted(source)
+def condensed(source: bytes, marks: Marks) -> list[bytes]:
+    """The blocks of a source, with those and the methods that are long and that there is no
+    reason to look into made empty."""
+    strings = _triple_quoted(source) if len(source) >= SMALL_FILE else None
     if strings is None:
-        return source
-    kept: list[bytes] = []
+        return [source]
     blocks = _starts(_START, source, 0, len(source), strings)
-    for start, end in zip(blocks, [*blocks[1:], len(source)], strict=True):
-        kept.append(_kept(source, start, end, strings, marks))
-    return b"".join(kept)
+    return [_kept(source, start, end, strings, marks)
+            for start, end in zip(blocks, [*blocks[1:], len(source)], strict=True)]
+
+
+def changed(before: list[bytes], after: list[bytes]) -> tuple[bytes, list[tuple[int, int]]]:
+    """The blocks that are not as before, on their lines, and the first and last line of each."""
+    parts, lines, line = [], [], 1
+    for old, new in zip(before, after, strict=True):
+        count = new.count(b"\n")
+        parts.append(b"\n" * count if old == new else new)
+        if old != new:
+            lines.append((line, line + count - new.endswith(b"\n")))
+        line += count
+    return b"".join(parts), lines
 
 
 def _kept(source: bytes, start: int, end: int, strings: list[tuple[int, int]],

@@ -88,10 +88,10 @@ def _whole_walk(module: Module, source: bytes, index: Index, evaluator: Evaluato
         if not left_out:
             return walk
         evaluator.forget(module)
-        again = index.scanned(module.path, source, sorted(asked))
-        if again is None:
+        wide = index.widened(module, asked)
+        if wide is None:
             return walk
-        module = again
+        module = wide
 
 
 def _python_files(tree: Tree, folder: str) -> Iterator[tuple[str, bytes]]:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from patcher.errors import InputError, UnsafePath
 from patcher.python.bindings import Binding, Bindings, FunctionNode, How, collect, walruses
-from patcher.python.blocks import condensed
+from patcher.python.blocks import changed, condensed
 from patcher.python.sieve import Marks, marks
 from patcher.python.vocabulary import vocabulary
 from patcher.tree import Tree, exists
@@ -42,6 +42,7 @@ class Module:
     source: bytes
     marks: Marks
     whole: bytes  # the file, of which ``source`` may have only some blocks
+    blocks: list[bytes]  # of ``source``
     inner: dict[int, Bindings] = field(default_factory=dict)
     cache: dict[object, object] = field(default_factory=dict)
 
@@ -158,23 +159,35 @@ class Index:
 
     def add(self, path: str, source: bytes) -> Module | None:
         """Parse ``source`` as the file at ``path`` (instead of what the tree holds)."""
-        return self._put(path, source, source)
+        return self._put(path, source, [source], parse(source))
 
-    def _put(self, path: str, source: bytes, part: bytes) -> Module | None:
-        tree = parse(part)
+    def _put(self, path: str, source: bytes, blocks: list[bytes],
+             tree: ast.Module | None) -> Module | None:
         module = self._modules[path] = None if tree is None else _module(
-            path, part, tree, self.marks(path, source), source)
+            path, blocks, tree, self.marks(path, source), source)
         return module
 
-    def scanned(self, path: str, source: bytes, names: Iterable[str] = ()) -> Module | None:
-        """The module without long blocks that cannot hold a gate, nor one of the names: for
-        looking, not for editing."""
+    def scanned(self, path: str, source: bytes) -> Module | None:
+        """The module without long blocks that cannot hold a gate: for looking, not for editing."""
         known = self._modules.get(path)
-        if known is not None and not names and known.whole == source:
+        if known is not None and known.whole == source:
             return known
-        part = condensed(source, self.marks(path, source).and_names(source, names))
-        found = self._put(path, source, part)
-        return found or (self.add(path, source) if part is not source else None)
+        blocks = condensed(source, self.marks(path, source))
+        tree = parse(b"".join(blocks)) if len(blocks) > 1 else None
+        return self.add(path, source) if tree is None else self._put(path, source, blocks, tree)
+
+    def widened(self, module: Module, names: Iterable[str]) -> Module | None:
+        """The module with the blocks that have one of the names, too; only these are parsed."""
+        whole = module.whole
+        blocks = condensed(whole, module.marks.and_names(whole, names))
+        more, lines = changed(module.blocks, blocks)
+        tree = parse(more)
+        if tree is None:
+            return self.add(module.path, whole)
+        stays = [node for node in module.tree.body
+                 if not any(first <= node.lineno <= last for first, last in lines)]
+        body = sorted([*stays, *tree.body], key=lambda node: node.lineno)
+        return self._put(module.path, whole, blocks, ast.Module(body, []))
 
     def marks(self, path: str, source: bytes) -> Marks:
         """What the vocabulary's words say of a file, remembered."""
@@ -223,14 +236,16 @@ class Index:
         return dotted.split(".")[0] == self._top
 
 
-def _module(path: str, source: bytes, tree: ast.Module, marks: Marks, whole: bytes) -> Module:
+def _module(path: str, blocks: list[bytes], tree: ast.Module, marks: Marks,
+            whole: bytes) -> Module:
     dotted = path.removesuffix(".py").replace("/", ".")
     if dotted.endswith(".__init__"):
         dotted = package = dotted.removesuffix(".__init__")
     else:
         package = dotted.rpartition(".")[0]
+    source = blocks[0] if len(blocks) == 1 else b"".join(blocks)
     bindings = collect(tree.body, walrus=walruses(source))
-    return Module(path, dotted, package, tree, bindings, source, marks, whole)
+    return Module(path, dotted, package, tree, bindings, source, marks, whole, blocks)
 
 
 def absolute(module: Module, node: ast.ImportFrom) -> str:
