@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -112,7 +113,9 @@ def _matters(function: Function, args: list[Value], keywords: dict[str, Value]) 
     if any(isinstance(v, Varied) for v in (*args, *keywords.values())):
         return True
     first, last = function.node.lineno, function.node.end_lineno or function.node.lineno
-    return function.module.marks.hints(first, last)
+    lines = function.module.hinted
+    position = bisect_left(lines, first)
+    return position < len(lines) and lines[position] <= last
 
 
 def _remembered(evaluator: Interpreter, function: Function, args: list[Value],

@@ -11,7 +11,7 @@ from functools import cached_property
 from patcher.errors import InputError, UnsafePath
 from patcher.python.bindings import Binding, Bindings, FunctionNode, How, collect, walruses
 from patcher.python.blocks import changed, condensed
-from patcher.python.sieve import Marks, marks
+from patcher.python.sieve import Marks, lines_of, marks
 from patcher.python.vocabulary import vocabulary
 from patcher.tree import Tree, exists
 
@@ -60,6 +60,11 @@ class Module:
     def lines(self) -> list[str]:
         """The lines as syntax positions count them."""
         return self.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+    @cached_property
+    def hinted(self) -> list[int]:
+        """The lines of the whole file that hint at an architecture, ascending."""
+        return lines_of(self.whole, self.marks.hints)
 
     def clear(self) -> None:
         """Let go of what leads back to the syntax tree, which is then freed with the module."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from patcher.python.bindings import Binding, FunctionNode, How
@@ -51,6 +52,14 @@ class Scope:
     arguments: dict[str, Value] | None = None
     local: dict[str, Value] = field(default_factory=dict)
     memo: dict[object, Value] = field(default_factory=dict)
+
+    @cached_property
+    def parameters(self) -> tuple[list[str], list[str]]:
+        """The names of the function's parameters, and of those that take what is left."""
+        assert self.node is not None
+        spec = self.node.args
+        return ([a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)],
+                [a.arg for a in (spec.vararg, spec.kwarg) if a is not None])
 
     def child(self, node: FunctionNode, owner: Class | None = None) -> Scope:
         """The scope inside a nested function."""
@@ -158,12 +167,9 @@ def _parameter(name: str, scope: Scope) -> tuple[Value] | None:
     assert scope.node is not None
     if scope.arguments is not None and name in scope.arguments:
         return (scope.arguments[name],)
-    spec = scope.node.args
-    every = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]
-    for given in (spec.vararg, spec.kwarg):
-        if given is not None and given.arg == name:
-            return (Unknown(frozenset({name})),)
-    names = [a.arg for a in every]
+    names, spread = scope.parameters
+    if name in spread:
+        return (Unknown(frozenset({name})),)
     if name not in names:
         return None
     if scope.owner is not None and names and name == names[0] and name in ("self", "cls"):
@@ -176,11 +182,12 @@ def seeded(name: str, siblings: list[str]) -> Value:
     kind = vocabulary().parameters.get(name)
     if kind == "arch":
         return device_arch()
-    minors = {n for n, k in vocabulary().parameters.items() if k == "minor"}
-    if kind == "major" and (name != "major" or minors & set(siblings)):
-        return device_major()
-    if kind == "minor" and any(vocabulary().parameters.get(n) == "major" for n in siblings):
-        return device_minor()
+    if kind in ("major", "minor"):
+        beside = {vocabulary().parameters.get(n) for n in siblings}
+        if kind == "major" and (name != "major" or "minor" in beside):
+            return device_major()
+        if kind == "minor" and "major" in beside:
+            return device_minor()
     return External(name)
 
 

@@ -22,9 +22,9 @@ class Word:
 
 @dataclass(frozen=True)
 class Marks:
-    """What the words say of one text: lines with hints and offsets of reasons, ascending."""
+    """What the words say of one text: where hints and (ascending) reasons are."""
 
-    lines: list[int]
+    hints: list[int]
     reasons: list[int]
     may_hold: bool
 
@@ -33,15 +33,10 @@ class Marks:
         position = bisect_left(self.reasons, start)
         return position < len(self.reasons) and self.reasons[position] < end
 
-    def hints(self, first: int, last: int) -> bool:
-        """True when one of these lines hints at an architecture."""
-        position = bisect_left(self.lines, first)
-        return position < len(self.lines) and self.lines[position] <= last
-
     def and_names(self, source: bytes, names: Iterable[str]) -> Marks:
         """The same with further reasons, wherever one of the names is."""
         found = [place for name in names for place in places_of(name, source)]
-        return Marks(self.lines, sorted({*self.reasons, *found}), self.may_hold)
+        return Marks(self.hints, sorted({*self.reasons, *found}), self.may_hold)
 
 
 _LONG = 9  # a text that long is missed sooner by itself than by a pattern
@@ -62,7 +57,7 @@ def marks(source: bytes, words: Iterable[Word]) -> Marks:
             if word.block and word.block.match(source, place):
                 reasons.append(place)
                 may_hold = may_hold or bool(word.file and word.file.match(source, place))
-    return Marks(lines_of(source, hints), sorted(reasons), may_hold)
+    return Marks(hints, sorted(reasons), may_hold)
 
 
 def lines_of(text: bytes, places: Iterable[int]) -> list[int]:

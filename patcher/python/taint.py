@@ -34,7 +34,7 @@ class Lines:
 
     def __init__(self, module: Module) -> None:
         self._source = module.source
-        self._hits = module.marks.lines
+        self._hits = module.hinted
         self._names: dict[str, bool] = {}
         self._words: dict[ast.AST, frozenset[str]] = {}
         self._flags = self._found(_FLAGS)
