@@ -208,18 +208,18 @@ class Comparison:
         setup = unit.configuration
         unit = replace(unit, configuration=replace(
             setup, system=(*setup.system, str(self.stubs))))
-        stubs: list[str] = []
         for _ in range(_ROUNDS):
             report = self._walker.walk(unit)
             if not report.missing:
                 break
             for missing in report.missing:
-                stubs.append(missing.include[1:-1])
-                stub = self.stubs / stubs[-1]
+                stub = self.stubs / missing.include[1:-1]
                 stub.parent.mkdir(parents=True, exist_ok=True)
                 stub.touch()
             self._walker = self._new_walker()
-        return unit, self._walker.record(unit), sorted(set(stubs))
+        record, top = self._walker.record(unit), f"{self.stubs}/"
+        return unit, record, sorted({  # those of earlier units, too
+            r.path.removeprefix(top) for r in record.below() if r.path.startswith(top)})
 
     def _shadow(self, unit: TranslationUnit, record: Record) -> None:
         """The unit and what it reaches with markers; other headers as they are, to be found."""
