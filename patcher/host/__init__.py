@@ -5,5 +5,6 @@ edited, because what they protect is chosen by the caller.
 """
 
 from patcher.host.find import constants, constants_in, find_host_gates, worth_reading
+from patcher.host.tags import Tag, find_tags
 
-__all__ = ["constants", "constants_in", "find_host_gates", "worth_reading"]
+__all__ = ["Tag", "constants", "constants_in", "find_host_gates", "find_tags", "worth_reading"]

@@ -112,6 +112,8 @@ def _module(module: ModuleReport) -> dict[str, Any]:
         "functions": list(module.functions),
         "sources": list(module.sources),
         "guessed": module.guessed,
+        "tags": [{"tag": row.name, "minimum": row.minimum, "places": list(row.places)}
+                 for row in module.tags],
     }
 
 

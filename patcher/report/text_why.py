@@ -89,8 +89,26 @@ def _module(report: Report, module: ModuleReport) -> Iterator[str]:
             gate = by_id.get(identifier)
             if gate is not None and gate.layer is layer:
                 yield from _gate(gate)
+        if layer is Layer.HOST:
+            yield from _tags(report, module)
     yield from _alone(report, module)
     yield ""
+
+
+def _tags(report: Report, module: ModuleReport) -> Iterator[str]:
+    """What the sources say of themselves; it opens and closes nothing."""
+    if not module.tags:
+        return
+    for row in module.tags:
+        more = f" and {len(row.places) - 1} more" if len(row.places) > 1 else ""
+        yield from wrap(f"tag arch::{row.name}: {row.places[0]}{more}", "      ")
+    target = report.targets[0]
+    number, family = target.capability.number, f"{target.capability.major}.x"
+    own = [row.name for row in module.tags
+           if row.minimum // 10 == number // 10 and row.minimum <= number]
+    fit = f"{', '.join(own)}: of {family}" if own else f"none is of {family}"
+    yield from wrap(f"{fit}; a tag picks the templates of a kernel and refuses no GPU: what is "
+                    f"left of it on {target.name} is decided by the gates above", "        ")
 
 
 def _gate(gate: Gate) -> Iterator[str]:

@@ -80,6 +80,15 @@ class LayerState:
 
 
 @dataclass(frozen=True, slots=True)
+class TagRow:
+    """A template tag that a module's own sources take; ``minimum`` is its capability, as 100."""
+
+    name: str
+    minimum: int
+    places: tuple[str, ...]  # path:line
+
+
+@dataclass(frozen=True, slots=True)
 class ModuleReport:
     """One JIT module (or the package's shared code) and its gates, by id.
 
@@ -95,6 +104,7 @@ class ModuleReport:
     sources: tuple[str, ...] = ()
     guessed: str = ""
     closed: bool = False  # its list of architectures or its own flags leave the target out
+    tags: tuple[TagRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ from patcher.scan.rows import configurations, identity, numbered, rank
 from patcher.scan.stack import Material, sites_of
 from patcher.scan.stages import Stages, Table
 from patcher.scan.subject import Subject, read_subject
+from patcher.scan.tags import FOUND, Tags
 from patcher.scan.users import with_users
 from patcher.scan.walks import Facts, judged, walk_all
 from patcher.scan.watch import digest_of
@@ -108,7 +109,6 @@ class _Scan:
 
     def report(self) -> Report:
         units = self._units()
-        total = len(units)
         if self.stages is not None:
             self.known = Known(self.stages, self.tree, self.walker, units, self.subject.made)
             self.walker.content = self.known.use
@@ -116,7 +116,8 @@ class _Scan:
         if self.anew:
             gc.collect()  # syntax trees are full of cycles; there is little else as yet
         facts = walk_all(units, self.walker.gather, self.files,
-                         lambda done: self.options.tick(done, total), self.known)
+                         lambda done: self.options.tick(done, len(units)), self.known)
+        self.tags = Tags(facts, self.files, self._table("tags", FOUND), self._digest)
         features = self._features(facts)
         python = self._with_causes(python, features, facts)
         shut = frozenset(name for gate in python for name in gate.modules
@@ -316,7 +317,7 @@ class _Scan:
         made_from = digest_of([repr(asked), self._closure(facts, feature)]) if self.known else ""
         found: ModuleReport = self._table("features", ModuleReport).of(
             f"{module.name} {feature.units:x} {self.targets[0].name}", made_from,
-            lambda: report_of(feature, gates, self.units_of, facts, self.files, self.targets[0]))
+            lambda: report_of(feature, gates, self.units_of, facts, self.tags, self.targets[0]))
         return found
 
     def _binary(self) -> list[Gate]:

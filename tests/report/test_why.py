@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from patcher.arch import target
 from patcher.gates import Gate, Layer
 from patcher.report.text_why import render_summary, render_why
-from patcher.scan.model import LayerState, ModuleReport, Report
+from patcher.scan.model import LayerState, ModuleReport, Report, TagRow
 from tests.report.made import gate, report
 
 MANY = 300
@@ -56,3 +57,16 @@ def test_only_a_closed_module_has_gates_that_close_it() -> None:
                          (False, "open; closed gates in its code: 1 python")):
         text = render_summary(report([mine], [module("mine", mine, closed=closed)]))
         assert f"mine: {said}; opened by made/first" in text
+
+
+def test_a_tag_above_the_device_is_not_of_its_family() -> None:
+    """Templates for 10.3 state a minimum that 10.0 does not reach; those for 12.0 serve 12.1."""
+    shut = gate("p/own.cuh", 1)
+    for device, minimum, said in (("sm_100a", 103, "none is of 10.x"),
+                                  ("sm_121a", 120, "Sm120: of 12.x"),
+                                  ("sm_120a", 100, "none is of 12.x")):
+        tagged = replace(module("mine", shut, closed=False),
+                         tags=(TagRow(f"Sm{minimum}", minimum, ("p/own.cuh:3", "p/own.cuh:9")),))
+        text = render_why(replace(report([shut], [tagged]), targets=(target(device),)))
+        assert f"tag arch::Sm{minimum}: p/own.cuh:3 and 1 more" in text
+        assert said in text
