@@ -79,7 +79,7 @@ class Observer:
         for rule in rules():
             self.reached.update(p for p in reached if p.endswith("/" + rule.copies))
             headers = sorted(p for p in reached if p.endswith("/" + rule.header))
-            ordered = sorted(reached) if headers else []
+            own = [p for p in sorted(reached) if not p.startswith("/")] if headers else []
             for number, unit in enumerate(units):
                 header = next((p for p in headers if reached[p] >> number & 1), None)
                 if header is None or rule.flag in dict(unit.configuration.defines):
@@ -88,7 +88,8 @@ class Observer:
                     key = (rule.id, module)
                     self.units[key] = self.units.get(key, 0) | 1 << number
                     if key not in self.found:
-                        files = (p for p in ordered if reached[p] >> number & 1)
+                        bit = 1 << number
+                        files = (p for p in own if reached[p] & bit)
                         launch = self._launch(rule, header, files)
                         if launch is not None:
                             self.found[key] = Lacking(rule, module, unit, number, header, launch)
@@ -97,7 +98,7 @@ class Observer:
         """Where the module's own code asks for the launch that needs the flag."""
         library = header.removesuffix(rule.header)
         for path in files:
-            if path.startswith(("/", library)):
+            if path.startswith(library):
                 continue
             key = (rule.id, path)
             if key not in self._launches:

@@ -108,8 +108,11 @@ class Files:
             return f"cannot read {path}: {error}"
 
     def _lexed_before(self, path: str) -> LoadedFile | None:
-        digest = self._content(path) if self._shelf and not path.endswith(_UNITS) else ""
-        entry = self._shelf.get(digest) if self._shelf and digest else None
+        shelf = self._shelf
+        if shelf is None or shelf.empty or path.endswith(_UNITS):
+            return None
+        digest = self._content(path)
+        entry = shelf.get(digest) if digest else None
         if entry is None:
             return None
         self._digests[path] = digest

@@ -26,6 +26,11 @@ class Shelf:
         rows: dict[str, str] = self._store.get(self._key) or {}
         return rows
 
+    @property
+    def empty(self) -> bool:
+        """Whether earlier processes left nothing."""
+        return not self._rows
+
     def get(self, name: str) -> Any:
         """The row, or None."""
         text = self._rows.get(name)

@@ -25,19 +25,23 @@ class ArmTable:
 
     wanted: Callable[[str], bool]
     _states: dict[ArmKey, dict[ArmState, int]] = field(default_factory=dict)
+    _seen: list[Seen] = field(default_factory=list)
 
     def add(self, path: str, arms: Iterable[tuple[ArmKey, ArmState]], units: int) -> None:
         """Enter a file's arms in one inclusion, with the units that have it."""
         if self.wanted(path):
+            self._seen = []
             for key, state in arms:
                 row = self._states.setdefault(key, {})
                 row[state] = row.get(state, 0) | units
 
     def __iter__(self) -> Iterator[Seen]:
-        for (path, line), row in sorted(self._states.items(), key=lambda item: item[0]):
-            # the state of the earliest unit first, however the rows came in
-            for state, units in sorted(row.items(), key=lambda item: item[1] & -item[1]):
-                yield Seen(path, line, state, units)
+        if not self._seen:  # made once, when all units are in
+            for (path, line), row in sorted(self._states.items(), key=lambda item: item[0]):
+                # the state of the earliest unit first, however the rows came in
+                for state, units in sorted(row.items(), key=lambda item: item[1] & -item[1]):
+                    self._seen.append(Seen(path, line, state, units))
+        return iter(self._seen)
 
     def rows(self) -> Iterator[tuple[ArmKey, dict[ArmState, int]]]:
         """Every arm with its states and their units."""
@@ -45,6 +49,7 @@ class ArmTable:
 
     def enter(self, key: ArmKey, states: dict[ArmState, int]) -> None:
         """Put back an arm's states."""
+        self._seen = []
         self._states[key] = states
 
     @property

@@ -44,6 +44,7 @@ class Known:
         self._made = frozenset(file.path for file in made)
         self._made |= frozenset(unit.path for unit in units if unit.content is not None)
         self._folders: dict[str, str] = {}
+        self._listing = ""  # names them all, once the units are walked
         self._closures: dict[int, str] = {}  # by the units that reach the same files
         self._shared: list[tuple[int, str]] = []  # those of several units
         self._key = stages.key("facts", _of_texts(repr(file) for file in made),
@@ -101,8 +102,10 @@ class Known:
 
     def of_files(self, paths: Iterable[str]) -> str:
         """Names the content of files, and where headers were looked for."""
-        folders = (f"{folder} {names}" for folder, names in sorted(self._folders.items()))
-        return _of_texts([*folders, *(f"{path} {self.digest(path)}" for path in paths)])
+        if not self._listing:
+            self._listing = _of_texts(f"{folder} {names}"
+                                      for folder, names in sorted(self._folders.items()))
+        return _of_texts([self._listing, *(f"{path} {self.digest(path)}" for path in paths)])
 
     def closure(self, facts: Facts, units: int) -> str:
         """Names the content of all files that some units reach, and who else reaches them."""
