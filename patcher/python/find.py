@@ -81,6 +81,8 @@ def _whole_walk(module: Module, source: bytes, index: Index, evaluator: Evaluato
     asked: set[str] = set()
     while True:
         walk = Walk(module, evaluator)
+        if len(module.blocks) == 1:
+            return walk
         asked |= walk.lines.carriers
         left_out = [name for name in asked
                     if source.count(name.encode()) > module.source.count(name.encode())

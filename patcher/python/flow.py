@@ -177,7 +177,7 @@ class Walk:
         many_lines = root.lineno != root.end_lineno
         while stack:
             node, flags = stack.pop()
-            if many_lines and not self.lines.touch(node):
+            if many_lines and not self.lines.on(node):
                 continue
             flags = flags and not isinstance(node, ast.Dict)  # the table is the gate, if any
             if flags and self.lines.has_flags(node) and self._is_new(node, scope):
@@ -257,7 +257,7 @@ class Walk:
 
     def _verdict(self, node: ast.expr, scope: Scope, strict: bool = False) -> Verdict:
         """The test per target; undecided when it does not depend on the architecture."""
-        if not self.lines.touch(node) or not self.lines.mentions(node):
+        if not self.lines.on(node) or not self.lines.mentions(node):
             return UNDECIDED
         value = self.evaluator.value(node, scope)
         if isinstance(value, bool) and not strict:

@@ -23,6 +23,7 @@ _CARRYING = (ast.Name, ast.Attribute, ast.BinOp, ast.IfExp, ast.Subscript, ast.J
              ast.Tuple, ast.List, ast.Set, ast.Dict)
 _TESTS = (ast.Compare, ast.BoolOp, ast.UnaryOp)
 _ROUNDS = 4
+_NEVER = 1 << 60
 # One by one: what begins with a literal is found ten times faster.
 _FLAGS = (b"gencode", b"nvcc_flags", b"code=sm")
 _COMMON = frozenset({"self", "cls", "_", "device", "backend", "kernel", "module", "result", "out",
@@ -34,7 +35,9 @@ class Lines:
 
     def __init__(self, module: Module) -> None:
         self._source = module.source
-        self._hits = module.hinted
+        self._ends = 1 + max((node.end_lineno or 0 for node in module.tree.body), default=0)
+        self._hits: list[int] = []
+        self.also(module.hinted)
         self._names: dict[str, bool] = {}
         self._words: dict[ast.AST, frozenset[str]] = {}
         self._flags = self._found(_FLAGS)
@@ -46,8 +49,11 @@ class Lines:
         first = node.lineno
         if isinstance(node, _DEFINITIONS) and node.decorator_list:
             first = node.decorator_list[0].lineno
-        position = bisect_left(self._hits, first)
-        return position < len(self._hits) and self._hits[position] <= (node.end_lineno or first)
+        return self._next[first] <= (node.end_lineno or first)
+
+    def on(self, node: ast.expr) -> bool:
+        """As ``touch``, for an expression."""
+        return self._next[node.lineno] <= (node.end_lineno or node.lineno)
 
     @property
     def any_flags(self) -> bool:
@@ -79,13 +85,18 @@ class Lines:
     def also(self, lines: Iterable[int]) -> None:
         """Take these lines for ones that hint at an architecture."""
         self._hits = sorted({*self._hits, *lines})
+        self._next: list[int] = []  # by line: the hinting line that is not before it
+        for hit in self._hits:
+            self._next += [hit] * (hit + 1 - len(self._next))
+        self._next += [_NEVER] * (self._ends - len(self._next))
 
     def _spread(self, module: Module) -> None:
         """Names assigned on hinting lines hint, too, and so do the lines with them."""
         definitions = list(_definitions(module.tree.body, self.touch))
         known: set[str] = set()
         for _ in range(_ROUNDS):
-            fresh = {name for name, place, _ in _bindings(module, definitions, self.touch)
+            pairs = list(_bindings(module, definitions, self.touch))
+            fresh = {name for name, place, _ in pairs
                      if name not in known and self._depends(place)}
             if not fresh:
                 break
@@ -94,13 +105,14 @@ class Lines:
             hinted = {name for name in fresh if not vocabulary().hint.search(name)}
             if hinted:
                 self.also(self._found(re.escape(n).encode() + rb"\b" for n in sorted(hinted)))
-        if known:  # all their bindings are on hinting lines now
-            self.carriers = {name for name, _, wide in _bindings(module, definitions, self.touch)
-                             if wide and name in known}
+        else:
+            pairs = list(_bindings(module, definitions, self.touch))
+        # all their bindings are on hinting lines now
+        self.carriers = {name for name, _, wide in pairs if wide and name in known}
 
     def _depends(self, place: Binding) -> bool:
         return (place.how is How.ASSIGN and isinstance(place.node, ast.expr)
-                and self.touch(place.node) and self.mentions(place.node))
+                and self.on(place.node) and self.mentions(place.node))
 
 
 def _words_of(node: ast.AST) -> frozenset[str]:
