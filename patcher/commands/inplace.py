@@ -2,32 +2,56 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from patcher.affected import Installed
 from patcher.commands.options import Settings
-from patcher.journal import AppliedGroup, AppliedPatchset, Journal, Owner
 from patcher.package.model import Package
-from patcher.session import reading
 from patcher.state import StateHome, find_home
-from patcher.status import State, status
+
+if TYPE_CHECKING:
+    from patcher.affected import Installed
+    from patcher.journal import AppliedGroup, AppliedPatchset, Journal
+    from patcher.toolchain.model import Toolkit
 
 
-def in_place(settings: Settings, installed: Installed) -> dict[str, tuple[str, ...]]:
+def in_place(settings: Settings, package: Package, toolkit: Toolkit) -> dict[str, tuple[str, ...]]:
     """By module, the groups that change its gate, its flags or its sources.
 
     Those of which no module is known are under "". Empty for what has no environment
     (an archive, a source tree); a group that was lost or edited since is none. Raises
     Refused and InputError as ``status`` does.
     """
-    environment = installed.package.environment
+    environment = package.environment
     if environment is None or (environment.root or environment.prefix) is None:
         return {}
     home = find_home(prefix=environment.prefix, root=environment.root, state=settings.state)
+    return _applied(home, package, toolkit) if _may_exist(home) else {}
+
+
+def _may_exist(home: StateHome) -> bool:
+    """False where surely nothing was ever applied, as with most who only scan."""
+    try:
+        os.lstat(home.path)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        pass  # whoever reads it says what is wrong
+    return True
+
+
+def _applied(home: StateHome, package: Package, toolkit: Toolkit) -> dict[str, tuple[str, ...]]:
+    from patcher.affected import Installed
+    from patcher.profiles import profile_for
+    from patcher.session import reading
+    from patcher.status import State, status
+
+    installed = Installed(package, profile_for(package), lambda: toolkit)
     session = reading(home)
 
     def find(name: str) -> Package | None:
-        return installed.package if name == installed.package.name else None
+        return package if name == package.name else None
 
     found: dict[str, tuple[str, ...]] = {}
     for patchset in status(session, find) if session.journal.patchsets else ():
@@ -44,6 +68,8 @@ def in_place(settings: Settings, installed: Installed) -> dict[str, tuple[str, .
 def _modules(installed: Installed, home: StateHome, journal: Journal, patchset: AppliedPatchset,
              group: AppliedGroup) -> list[str]:
     """The modules that one group's own edits concern."""
+    from patcher.journal import Owner
+
     owners = {Owner(patchset.name, group.id, patch.id) for patch in group.patches}
     alone = replace(journal, files={key: entry.without(entry.owners - owners)
                                     for key, entry in journal.files.items()})

@@ -86,12 +86,10 @@ def scanned(settings: Settings, names: Sequence[str], options: Options) -> Scann
 def _applied(settings: Settings, package: Package, toolkit: Toolkit, options: Options
              ) -> dict[str, tuple[str, ...]]:
     """The groups in place by module, of those asked for; none when that cannot be read."""
-    from patcher.affected import Installed
     from patcher.commands.inplace import in_place
-    from patcher.profiles import profile_for
 
     try:
-        found = in_place(settings, Installed(package, profile_for(package), lambda: toolkit))
+        found = in_place(settings, package, toolkit)
     except PatcherError as error:  # a scan needs no journal
         settings.tell(f"{package.name}: what is applied is not known: {error.what}")
         return {}

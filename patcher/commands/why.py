@@ -48,7 +48,6 @@ def command(settings: Settings, topic: str, everything: bool) -> Exit:
 
 def open_here(settings: Settings, name: str, feature: str) -> str:
     """The answer for a feature that nothing excludes the target from; "" when there is none."""
-    from patcher.affected import Installed
     from patcher.commands.inplace import in_place
     from patcher.package.environment import find_environment
     from patcher.package.find import find_package
@@ -68,7 +67,7 @@ def open_here(settings: Settings, name: str, feature: str) -> str:
     targets = ", ".join(dict.fromkeys(
         profile.resolve_target(device, package, toolkit).target.name for device in settings.arch))
     lines = [f"{', '.join(found)}: nothing excludes {targets}"]
-    applied = in_place(settings, Installed(package, profile, lambda: toolkit))
+    applied = in_place(settings, package, toolkit)
     lines += [f"  applied here: {group}" for group in dict.fromkeys(
         group for module in found for group in applied.get(module, ()))]
     lines += [f"  applied here, for modules that are not known: {group}"
