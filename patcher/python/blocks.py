@@ -21,15 +21,16 @@ SMALL_FILE = 20_000  # bytes; not worth the trouble
 SHORT = 10  # lines of a block that always stays: imports, constants, small helpers
 
 
-def condensed(source: bytes, marks: Marks) -> list[bytes]:
+def condensed(source: bytes, marks: Marks) -> tuple[list[bytes], bytes]:
     """The blocks of a source, with those and the methods that are long and that there is no
-    reason to look into made empty."""
+    reason to look into made empty; and what was in these."""
     strings = _triple_quoted(source) if len(source) >= SMALL_FILE else None
     if strings is None:
-        return [source]
+        return [source], b""
     blocks = _starts(_START, source, 0, len(source), strings)
-    return [_kept(source, start, end, strings, marks)
-            for start, end in zip(blocks, [*blocks[1:], len(source)], strict=True)]
+    cut: list[bytes] = []
+    return [_kept(source, start, end, strings, marks, cut)
+            for start, end in zip(blocks, [*blocks[1:], len(source)], strict=True)], b"".join(cut)
 
 
 def changed(before: list[bytes], after: list[bytes]) -> tuple[bytes, list[tuple[int, int]]]:
@@ -45,12 +46,13 @@ def changed(before: list[bytes], after: list[bytes]) -> tuple[bytes, list[tuple[
 
 
 def _kept(source: bytes, start: int, end: int, strings: list[tuple[int, int]],
-          marks: Marks) -> bytes:
+          marks: Marks, cut: list[bytes]) -> bytes:
     block = source[start:end]
     lines = block.count(b"\n")
     if lines <= SHORT:
         return block
     if not marks.between(start, end) and _DEFINITION.match(block):
+        cut.append(block)
         return b"\n" * lines  # other statements bind names that gates elsewhere read
     if not _CLASS.match(block):
         return block
@@ -60,8 +62,11 @@ def _kept(source: bytes, start: int, end: int, strings: list[tuple[int, int]],
     kept = [source[start:parts[1]]]
     for first, last in zip(parts[1:], [*parts[2:], end], strict=True):
         lines = source.count(b"\n", first, last)
-        empty = lines > SHORT and not marks.between(first, last)
-        kept.append(b"    pass" + b"\n" * lines if empty else source[first:last])
+        if lines > SHORT and not marks.between(first, last):
+            cut.append(source[first:last])
+            kept.append(b"    pass" + b"\n" * lines)
+        else:
+            kept.append(source[first:last])
     return b"".join(kept)
 
 

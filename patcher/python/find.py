@@ -64,7 +64,7 @@ def _file_gates(path: str, source: bytes, index: Index, evaluator: Evaluator) ->
     if module is None:
         return
     try:
-        walk = _whole_walk(module, source, index, evaluator)
+        walk = _whole_walk(module, index, evaluator)
         module, rows = walk.module, list(gates_of(walk))
     except RecursionError:  # expressions nested by the thousand: no gate that a person wrote
         rows = []
@@ -76,18 +76,14 @@ def _file_gates(path: str, source: bytes, index: Index, evaluator: Evaluator) ->
     index.forget(path)
 
 
-def _whole_walk(module: Module, source: bytes, index: Index, evaluator: Evaluator) -> Walk:
+def _whole_walk(module: Module, index: Index, evaluator: Evaluator) -> Walk:
     """A walk of the module with all the blocks that name what carries an architecture."""
     asked: set[str] = set()
     while True:
         walk = Walk(module, evaluator)
-        if len(module.blocks) == 1:
-            return walk
         asked |= walk.lines.carriers
-        left_out = [name for name in asked
-                    if source.count(name.encode()) > module.source.count(name.encode())
-                    and len(places_of(name, source)) > len(places_of(name, module.source))]
-        if not left_out:
+        left_out = module.left_out
+        if not any(name.encode() in left_out and places_of(name, left_out) for name in asked):
             return walk
         evaluator.forget(module)
         wide = index.widened(module, asked)

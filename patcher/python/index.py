@@ -43,6 +43,7 @@ class Module:
     marks: Marks
     whole: bytes  # the file, of which ``source`` may have only some blocks
     blocks: list[bytes]  # of ``source``
+    left_out: bytes  # what is not in these
     inner: dict[int, Bindings] = field(default_factory=dict)
     cache: dict[object, object] = field(default_factory=dict)
 
@@ -52,14 +53,12 @@ class Module:
         return walruses(self.source)
 
     @cached_property
-    def text(self) -> str:
-        """The source as text, for looking at (positions in it are not the bytes')."""
-        return self.source.decode("utf-8", "replace")
-
-    @cached_property
-    def lines(self) -> list[str]:
+    def lines(self) -> list[bytes]:
         """The lines as syntax positions count them."""
-        return self.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        source = self.source
+        if b"\r" in source:
+            source = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return source.split(b"\n")
 
     @cached_property
     def hinted(self) -> list[int]:
@@ -164,12 +163,12 @@ class Index:
 
     def add(self, path: str, source: bytes) -> Module | None:
         """Parse ``source`` as the file at ``path`` (instead of what the tree holds)."""
-        return self._put(path, source, [source], parse(source))
+        return self._put(path, source, ([source], b""), parse(source))
 
-    def _put(self, path: str, source: bytes, blocks: list[bytes],
+    def _put(self, path: str, source: bytes, parts: tuple[list[bytes], bytes],
              tree: ast.Module | None) -> Module | None:
         module = self._modules[path] = None if tree is None else _module(
-            path, blocks, tree, self.marks(path, source), source)
+            path, parts, tree, self.marks(path, source), source)
         return module
 
     def scanned(self, path: str, source: bytes) -> Module | None:
@@ -177,22 +176,22 @@ class Index:
         known = self._modules.get(path)
         if known is not None and known.whole == source:
             return known
-        blocks = condensed(source, self.marks(path, source))
-        tree = parse(b"".join(blocks)) if len(blocks) > 1 else None
-        return self.add(path, source) if tree is None else self._put(path, source, blocks, tree)
+        parts = condensed(source, self.marks(path, source))
+        tree = parse(b"".join(parts[0])) if parts[1] else None
+        return self.add(path, source) if tree is None else self._put(path, source, parts, tree)
 
     def widened(self, module: Module, names: Iterable[str]) -> Module | None:
         """The module with the blocks that have one of the names, too; only these are parsed."""
         whole = module.whole
-        blocks = condensed(whole, module.marks.and_names(whole, names))
-        more, lines = changed(module.blocks, blocks)
+        parts = condensed(whole, module.marks.and_names(whole, names))
+        more, lines = changed(module.blocks, parts[0])
         tree = parse(more)
         if tree is None:
             return self.add(module.path, whole)
         stays = [node for node in module.tree.body
                  if not any(first <= node.lineno <= last for first, last in lines)]
         body = sorted([*stays, *tree.body], key=lambda node: node.lineno)
-        return self._put(module.path, whole, blocks, ast.Module(body, []))
+        return self._put(module.path, whole, parts, ast.Module(body, []))
 
     def marks(self, path: str, source: bytes) -> Marks:
         """What the vocabulary's words say of a file, remembered."""
@@ -241,16 +240,18 @@ class Index:
         return dotted.split(".")[0] == self._top
 
 
-def _module(path: str, blocks: list[bytes], tree: ast.Module, marks: Marks,
+def _module(path: str, parts: tuple[list[bytes], bytes], tree: ast.Module, marks: Marks,
             whole: bytes) -> Module:
     dotted = path.removesuffix(".py").replace("/", ".")
     if dotted.endswith(".__init__"):
         dotted = package = dotted.removesuffix(".__init__")
     else:
         package = dotted.rpartition(".")[0]
+    blocks, left_out = parts
     source = blocks[0] if len(blocks) == 1 else b"".join(blocks)
     bindings = collect(tree.body, walrus=walruses(source))
-    return Module(path, dotted, package, tree, bindings, source, marks, whole, blocks)
+    return Module(path, dotted, package, tree, bindings, source, marks, whole, blocks,
+                  left_out)
 
 
 def absolute(module: Module, node: ast.ImportFrom) -> str:

@@ -43,7 +43,8 @@ class Notes:
         return [Evidence(self._path, line + 1, text)] if text else []
 
     def _line(self, line: int) -> str:
-        return self._lines[line - 1] if 0 < line <= len(self._lines) else ""
+        text = self._lines[line - 1] if 0 < line <= len(self._lines) else b""
+        return text.decode("utf-8", "replace")
 
     def _is_comment(self, line: int) -> bool:
         return self._line(line).lstrip().startswith("#")
