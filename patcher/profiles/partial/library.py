@@ -83,7 +83,7 @@ def call_function(name: str, args: list[Value], keywords: dict[str, Value]) -> V
     if name in _LAZY:
         return _lazy(name, args, keywords)
     if name in _BUILTINS:
-        if (is_plain(args) and is_plain(keywords)) or name in ("list", "tuple", "len", "dict"):
+        if name in ("list", "tuple", "len", "dict") or (is_plain(args) and is_plain(keywords)):
             return _guard(_BUILTINS[name], name, args, keywords)
         return Unknown(f"{name}({', '.join(map(_label, args))})")
     if _SIDE_EFFECTS.match(name):

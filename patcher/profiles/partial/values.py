@@ -221,10 +221,15 @@ def show_name(value: Value) -> str:
     return value.name if isinstance(value, Unknown | Symbol) else repr(value)[:60]
 
 
+_PLAIN = (str, int, float, type(None), PurePosixPath)
+_MANY = (list, tuple, set, frozenset)
+
+
 def is_plain(value: Value) -> bool:
     """True for data that Python itself may compute with: nothing unknown at any depth."""
-    if isinstance(value, list | tuple | set | frozenset):
-        return all(is_plain(v) for v in value)
-    if isinstance(value, dict):
-        return all(is_plain(k) and is_plain(v) for k, v in value.items())
-    return value is None or isinstance(value, str | int | float | PurePosixPath)
+    if isinstance(value, _PLAIN):
+        return True
+    if isinstance(value, _MANY):
+        return all(map(is_plain, value))
+    return isinstance(value, dict) and all(map(is_plain, value)) and all(
+        map(is_plain, value.values()))
