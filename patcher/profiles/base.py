@@ -67,6 +67,7 @@ class JitModule:
     templates: tuple[Template, ...] = ()
     headers: tuple[Template, ...] = ()  # generated files that units include
     guessed: str = ""
+    tabled: bool = False  # one of many that its function makes from a table
 
 
 @dataclass(frozen=True, slots=True)

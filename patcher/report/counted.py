@@ -14,6 +14,7 @@ _NAMES = 40
 _NAME = 40  # characters of one
 _WARNINGS = 3
 _CAUSES = list(Cause)
+_DIGEST = re.compile(r"(?:_(?:[0-9a-f]{12,64}|\*)(?=_|$))+")
 _DEVICE = re.compile(r"_(?:sm)?(\d{2,3})[af]?$")
 
 
@@ -53,7 +54,11 @@ def _stem(name: str) -> tuple[str, int]:
 
 
 def short(name: str) -> str:
-    """A name of reasonable length: that of a module for all data types ends at the first one."""
+    """A name of reasonable length: that of a module for all data types ends at the first one.
+
+    Digests in names are stars: kernels of one kind are one name.
+    """
+    name = _DIGEST.sub("_*", name)
     if len(name) <= _NAME:
         return name
     head, star, _ = name.partition("*")

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING
 
 from patcher import build, host
 from patcher import cause as causes
-from patcher.arch import ArchSet, Target
+from patcher.arch import DEVICE, ArchSet, Target
 from patcher.cuda.model import TranslationUnit, UnitReport
-from patcher.gates import Cause, Effect, Evidence, Gate, Location
+from patcher.gates import Cause, Effect, Evidence, Gate, Layer, Location, Worlds
 from patcher.profiles.base import JitModule, Site
+from patcher.scan.features import (
+    Feature,
+    prebuilt_of,
+    shuts,
+    shutting_gates,
+    with_module_cause,
+)
 from patcher.scan.files import Files
 from patcher.scan.model import is_library
 from patcher.scan.stages import Table
@@ -162,6 +169,52 @@ def _probed(lacking: build.Lacking, site: Site, target: Target, walk: Walk, file
         probed = Probed(gate, paths, made_from(paths))
     kept.put(name, probed)
     return probed.gate
+
+
+def with_causes(
+    python: Iterable[Gate], features: Iterable[Feature],
+    hardware: Callable[[Feature], tuple[Evidence, ...]], target: Target | None,
+) -> list[Gate]:
+    """Python gates with their modules, and with what the modules' sources say; of a module that
+    names other targets than ``target`` and has no gate that says so, one of its own."""
+    table = {gate.id: gate for gate in python}
+    by_path: dict[str, list[Gate]] = {}
+    for gate in table.values():
+        if shuts(gate):
+            by_path.setdefault(gate.location.path, []).append(gate)
+    for feature in features:
+        own = shutting_gates(feature, by_path)
+        fixed = None if own or target is None else fixed_targets(feature.module, target)
+        if fixed is not None:
+            if fixed.id in table:  # a sibling's sources were looked at
+                table[fixed.id] = _of(table[fixed.id], feature)
+                continue
+            own = [fixed]
+        for gate in own:
+            known = table.get(gate.id, gate)
+            known = with_module_cause(known, hardware(feature), prebuilt_of(feature))
+            table[gate.id] = _of(known, feature)
+    return list(table.values())
+
+
+def _of(gate: Gate, feature: Feature) -> Gate:
+    return replace(gate, modules=tuple(sorted({*gate.modules, feature.module.name})))
+
+
+def fixed_targets(module: JitModule, target: Target) -> Gate | None:
+    """That a module's own flags are for other devices, where no gate of its build code says so.
+
+    A build function that looks its flags up in a table has no line that says it: the function
+    stands for it. Whatever the references are, the module is not built for the target.
+    """
+    if not module.tabled or _builds(module, target):
+        return None
+    site = module.generator
+    passed = ArchSet(sum(1 << t.index for t in DEVICE if _builds(module, t)))
+    gate = Gate(Layer.BUILD, "PY-GENCODE", Location(site.path, site.line, site.line),
+                f"targets {', '.join(module.targets)}", Worlds(passed, DEVICE - passed),
+                effect=Effect.FEATURE, within=site.function)
+    return mark(gate, Cause.UNKNOWN, ())
 
 
 def _builds(module: JitModule, target: Target) -> bool:

@@ -20,16 +20,20 @@ from patcher.room import collector_at_rest
 from patcher.scan.features import (
     Feature,
     hardware_of,
-    prebuilt_of,
     report_of,
     shuts,
-    shutting_gates,
     with_checks,
-    with_module_cause,
 )
 from patcher.scan.files import Files
 from patcher.scan.known import Known
-from patcher.scan.layers import HostTables, Probed, build_layer, host_layer, python_layer
+from patcher.scan.layers import (
+    HostTables,
+    Probed,
+    build_layer,
+    host_layer,
+    python_layer,
+    with_causes,
+)
 from patcher.scan.libraries import gates_of, libraries, row_of
 from patcher.scan.model import (
     FeatureSite,
@@ -223,23 +227,8 @@ class _Scan:
         self, python: list[Gate], features: Iterable[Feature], facts: Facts
     ) -> list[Gate]:
         """Python gates with their modules, and with what the modules' sources say."""
-        table = {gate.id: gate for gate in python}
-        by_path: dict[str, list[Gate]] = {}
-        for gate in python:
-            if shuts(gate):
-                by_path.setdefault(gate.location.path, []).append(gate)
-        for feature in features:
-            own = shutting_gates(feature, by_path)
-            if not own:
-                continue
-            hardware = self._hardware(feature, facts)
-            prebuilt = prebuilt_of(feature)
-            for gate in own:
-                known = table[gate.id]
-                modules = tuple(sorted({*known.modules, feature.module.name}))
-                known = with_module_cause(known, hardware, prebuilt)
-                table[gate.id] = replace(known, modules=modules)
-        return list(table.values())
+        fixed = self.targets[0] if self.options.wants(Layer.BUILD) else None
+        return with_causes(python, features, partial(self._hardware, facts=facts), fixed)
 
     def _preprocessor(self, facts: Facts, shut: frozenset[str]) -> list[Gate]:
         if not self.options.wants(Layer.PREPROCESSOR):

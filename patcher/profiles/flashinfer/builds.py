@@ -43,6 +43,7 @@ class Spec:
     generated: dict[str, Generated] = field(default_factory=dict)
     entry: str = ""
     entered: frozenset[str] = frozenset()
+    tabled: bool = False  # one of many that its function makes from a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,7 @@ class BuildReader:
             spec.site = Site(function.module.path, function.name, function.node.lineno)
             spec.entry = f"{function.module.name}.{function.name}"
             spec.entered = run.entered
+            spec.tabled = bool(run.given) or len(specs) > 1
             spec.generated = dict(run.generated)
         return specs
 

@@ -105,7 +105,7 @@ class _Reader:
             gates=tuple(dict.fromkeys(spec.gates)),
             targets=tuple(t for t in flags.targets if not t.startswith("@")),
             templates=tuple(self._templates.values()), headers=headers,
-            guessed="; ".join(r for r in reasons if r),
+            guessed="; ".join(r for r in reasons if r), tabled=spec.tabled,
         )
 
     def _place(self, source: str) -> str:

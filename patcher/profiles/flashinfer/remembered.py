@@ -100,6 +100,7 @@ def _answer(tree: Tree, asked: str) -> str:
 def _written(spec: Spec) -> dict[str, Any]:
     return {"name": spec.name, "sources": spec.sources, "site": astuple(spec.site),
             "build_file": spec.build_file, "entry": spec.entry, "entered": sorted(spec.entered),
+            "tabled": spec.tabled,
             "gates": [[astuple(g.site), g.expression, g.majors] for g in spec.gates],
             "generated": {name: astuple(one) for name, one in spec.generated.items()}}
 
@@ -115,4 +116,4 @@ def _spec(row: Any) -> Spec:
         [PythonGate(Site(*site), expression, None if majors is None else tuple(majors))
          for site, expression, majors in row["gates"]],
         {name: Generated(*one) for name, one in row["generated"].items()},
-        row["entry"], frozenset(row["entered"]))
+        row["entry"], frozenset(row["entered"]), row["tabled"])
