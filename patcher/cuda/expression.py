@@ -127,6 +127,8 @@ class Parser:
             if self._peek() == "(":
                 self._arguments()
             return ("open", frozenset(token.deciders))
+        if token == "#" and not self._keep:
+            return self._assertion()
         if token[-1] == "'":
             return ("number", *character(token))
         if token[0].isdigit() or token[0] == ".":
@@ -136,6 +138,16 @@ class Parser:
         if self._keep:
             return self._symbol(token)
         return ("number", int(token == "true"), False)
+
+    def _assertion(self) -> Node:
+        """``#predicate(answer)``, an old extension of gcc: only the compiler asserts any. One
+        that is malformed counts as not asserted."""
+        predicate, *rest = self._tokens[self._at:] or [""]
+        self._at = min(self._at + 1, len(self._tokens))
+        if predicate and is_identifier(predicate) and rest[:1] == ["("]:
+            self._at += rest.index(")") + 1 if ")" in rest else len(rest)
+        known = predicate in ("cpu", "machine", "system")
+        return ("open", frozenset([f"#{predicate}"])) if known else ("number", 0, False)
 
     def _symbol(self, name: str) -> Node:
         following = self._peek()

@@ -211,3 +211,10 @@ def test_standards(tmp_path: Path, std: str) -> None:
                     "defined(__cpp_lib_span)", "__has_cpp_attribute(nodiscard) == 201907")
     source += "#ifdef A\nint a;\n#elifdef __CUDA_ARCH__\nint b;\n#elifndef A\nint c;\n#endif\n"
     assert compare({"unit.cu": source}, tmp_path, worlds=["host", "sm_90a"], std=std) == []
+
+
+@pytest.mark.parametrize("text", ["#x", "!#x", "#x + 1", "!#x(a b)", "compl !!#x", "!#x(", "!#x()",
+                                  "!#1", "!#"])
+def test_an_assertion_that_nobody_made_is_zero(tmp_path: Path, text: str) -> None:
+    unit = f"#define C {text}\n#if C\nint a;\n#else\nint b;\n#endif\n"
+    assert compare({"unit.cu": unit}, tmp_path, worlds=["sm_80"]) == []
