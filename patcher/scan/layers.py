@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from patcher import build, host
 from patcher import cause as causes
-from patcher.arch import DEVICE, ArchSet, Target
+from patcher.arch import DEVICE, ArchSet, Target, known_targets
 from patcher.cuda.model import TranslationUnit, UnitReport
 from patcher.gates import Cause, Effect, Evidence, Gate, Layer, Location, Worlds
 from patcher.profiles.base import JitModule, Site
@@ -207,8 +207,9 @@ def fixed_targets(module: JitModule, target: Target) -> Gate | None:
     A build function that looks its flags up in a table has no line that says it: the function
     stands for it. Whatever the references are, the module is not built for the target.
     """
-    if not module.tabled or _builds(module, target):
-        return None
+    names = {known.name for known in known_targets()}
+    if not module.tabled or not names.issuperset(module.targets) or _builds(module, target):
+        return None  # a target that is an argument, or that no table knows, says nothing
     site = module.generator
     passed = ArchSet(sum(1 << t.index for t in DEVICE if _builds(module, t)))
     gate = Gate(Layer.BUILD, "PY-GENCODE", Location(site.path, site.line, site.line),

@@ -25,6 +25,8 @@ MODULE = JitModule("m_sm_100a", "m_sm_100a", Site("p/jit.py", "module_spec", 7),
     (("sm_120f",), "sm_121a", False),  # f code serves the family
     (("sm_120a",), "sm_121a", True),
     ((), "sm_120a", False),  # the machine's own
+    (("sm_",), "sm_120a", False),  # an argument
+    (("sm_999a",), "sm_120a", False),  # nothing is known of it
 ])
 def test_who_is_shut_out(targets: tuple[str, ...], device: str, shut: bool) -> None:
     gate = fixed_targets(replace(MODULE, targets=targets), target(device))
