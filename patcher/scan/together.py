@@ -44,7 +44,7 @@ def together(gates: Iterable[Gate]) -> list[Together]:
     for passes, same in groups.items():
         name = _shared(same, {w for w, n in spread.items() if n * _COMMON <= len(found) + 8})
         members = tuple(g for g in same if name in _words(g)) if name else ()
-        if len({g.layer for g in members}) > 1:
+        if len({_language(g) for g in members}) > 1:
             rows.append(Together(name, passes, members))
     return sorted(rows, key=lambda row: (-len(row.gates), row.name))
 
@@ -52,6 +52,12 @@ def together(gates: Iterable[Gate]) -> list[Together]:
 def _whole_families(passes: Sequence[Capability]) -> bool:
     majors = {capability.major for capability in passes}
     return set(passes) == {c for c in DEVICE.capabilities if c.major in majors}
+
+
+def _language(gate: Gate) -> str:
+    """Python, CMake or C++; a build function and a check in Python are of one language."""
+    suffix = gate.location.path.rpartition(".")[2]
+    return {"py": "Python", "cmake": "CMake", "txt": "CMake"}.get(suffix, "C++")
 
 
 def _words(gate: Gate) -> set[str]:
