@@ -4,6 +4,7 @@ group."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import shutil
@@ -48,7 +49,8 @@ def run_tool(command: Sequence[str], folder: Path, limit: float,
     name = Path(command[0]).name
     words = [*launcher, *command]
     if shutil.which(words[0]) is None:
-        return Outcome(127, b"", "", f"cannot run {words[0]}: no program of this name")
+        cause = os.strerror(errno.EACCES if os.path.exists(words[0]) else errno.ENOENT)
+        return Outcome(127, b"", "", f"cannot run {words[0]}: {cause}")
     # tools that print commands quote no odd character of the folder's name: none is in "."
     environment = {**os.environ, "TMPDIR": ".", "LC_ALL": "C"}
     try:

@@ -132,8 +132,12 @@ def test_a_tool_has_its_limits_from_its_first_step(
 
 
 def test_a_tool_that_is_not_there_is_said(tmp_path: Path) -> None:
-    missing = str(tmp_path / "ptxas")
-    assert execute.run_tool([missing], tmp_path, 20).problem.startswith(f"cannot run {missing}")
+    missing = tmp_path / "ptxas"
+    problem = execute.run_tool([str(missing)], tmp_path, 20).problem
+    assert problem == f"cannot run {missing}: No such file or directory"
+    missing.write_text("no program")
+    problem = execute.run_tool([str(missing)], tmp_path, 20).problem
+    assert problem == f"cannot run {missing}: Permission denied"
 
 
 def test_a_compiler_without_memory_is_a_failure(
