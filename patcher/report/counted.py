@@ -10,7 +10,7 @@ from patcher.report.wrapping import wrap
 
 LONG = 24  # rows of a part that are shown one by one; a longer part is counted
 _FOLDERS = 10
-_NAMES = 40
+_NAMES = 24  # of one cause; --expand shows them all
 _NAME = 40  # characters of one
 _WARNINGS = 3
 _CAUSES = list(Cause)
@@ -37,13 +37,15 @@ def by_cause(rows: Sequence[tuple[str, Cause]], built: Iterable[str],
 
 
 def in_line(names: Iterable[str], head: str = "  ") -> Iterator[str]:
-    """Names one after the other, those that look alike when shortened counted."""
+    """Names one after the other, those that look alike when shortened counted; first those that
+    are whole: of generated kernels there may be thousands."""
     counts: dict[str, int] = {}
     for name in names:
         counts[short(name)] = counts.get(short(name), 0) + 1
-    said = [f"{name} ({count})" if count > 1 else name for name, count in counts.items()]
+    rows = sorted(counts.items(), key=lambda row: row[1] > 1 or row[0].endswith(("*", "...")))
+    said = [f"{name} ({count})" if count > 1 else name for name, count in rows]
     if len(said) > _NAMES:
-        said[_NAMES:] = [f"and {sum([*counts.values()][_NAMES:])} more"]
+        said[_NAMES:] = [f"and {sum(count for _, count in rows[_NAMES:])} more"]
     yield from wrap(", ".join(said), head)
 
 
