@@ -1,12 +1,10 @@
-"""What our long computations ask of the interpreter: room for deep calls, a collector at rest,
-memory that is kept."""
+"""What our long computations ask of the interpreter: room for deep calls, a collector at rest."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache
+from contextlib import contextmanager
 from types import FunctionType
 from typing import TypeVar, cast
 
@@ -36,23 +34,9 @@ def collector_at_rest() -> Iterator[None]:
     sight."""
     enabled = gc.isenabled()
     gc.disable()
-    _keep_freed_memory()
     try:
         yield
     finally:
         if enabled:
             gc.freeze()
             gc.enable()
-
-
-@cache
-def _keep_freed_memory() -> None:
-    """glibc gives the memory of a syntax tree back to the system, only to ask for it again with
-    the next one: a twentieth of the time. Other C libraries are left as they are."""
-    from ctypes import CDLL
-
-    trim, mmap, most = -1, -3, 32 << 20  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD: mallopt(3)
-    with suppress(AttributeError, OSError):
-        mallopt = CDLL(None).mallopt
-        mallopt(trim, 32 * most)
-        mallopt(mmap, most)

@@ -15,14 +15,7 @@ from patcher.profiles.base import JitModule, PublicFunction
 from patcher.scan.alone import Obstacle, Part, Use, opens_alone, place
 from patcher.scan.arms import members
 from patcher.scan.files import Files
-from patcher.scan.model import (
-    SHUTTING_RULES,
-    LayerState,
-    ModuleReport,
-    Opening,
-    is_library,
-)
-from patcher.scan.tags import Tags
+from patcher.scan.model import SHUTTING_RULES, LayerState, ModuleReport, Opening, is_library
 from patcher.scan.walks import Facts
 
 _ALL_UNITS = -1
@@ -116,11 +109,10 @@ def prebuilt_of(feature: Feature) -> tuple[Evidence, ...]:
 
 
 def report_of(
-    feature: Feature, gates: Sequence[Gate], units: Mapping[str, int], facts: Facts, tags: Tags,
+    feature: Feature, gates: Sequence[Gate], units: Mapping[str, int], facts: Facts, files: Files,
     target: Target,
 ) -> ModuleReport:
     """A module's report from the gates that belong to it; ``units`` are theirs by id."""
-    files = tags.files
     parts = [
         Part(gate, units.get(gate.id, _ALL_UNITS), is_certain(gate, feature, facts, files),
              () if shuts(gate) or gate.layer is not Layer.PYTHON else _functions(gate, feature))
@@ -139,7 +131,6 @@ def report_of(
         feature.module.sources,
         feature.module.guessed,
         any(gate.excludes_target and shuts(gate) for gate in gates),
-        tags.rows(feature.units),
     )
 
 

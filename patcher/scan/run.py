@@ -306,7 +306,9 @@ class _Scan:
         made_from = digest_of([repr(asked), self._closure(facts, feature)]) if self.known else ""
         found: ModuleReport = self._table("features", ModuleReport).of(
             f"{module.name} {feature.units:x} {self.targets[0].name}", made_from,
-            lambda: report_of(feature, gates, self.units_of, facts, self.tags, self.targets[0]))
+            lambda: replace(
+                report_of(feature, gates, self.units_of, facts, self.files, self.targets[0]),
+                tags=self.tags.rows(feature.units)))
         return found
 
     def _binary(self) -> list[Gate]:

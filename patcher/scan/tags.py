@@ -20,7 +20,7 @@ class Tags:
     def __init__(self, facts: Facts, files: Files, kept: Table[FOUND],
                  digest: Callable[[str], str]) -> None:
         self._facts = facts
-        self.files = files
+        self._files = files
         self._kept = kept
         self._digest = digest
 
@@ -33,7 +33,7 @@ class Tags:
         return {path: tags for path, tags in found.items() if tags}
 
     def _read(self, path: str) -> FOUND:
-        return find_tags(self.files.get(path).data)
+        return find_tags(self._files.get(path).data)
 
     def rows(self, units: int) -> tuple[TagRow, ...]:
         """The tags in what these units (bits) reach, by their least capability."""

@@ -13,9 +13,11 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from patcher.arch import HOST_BIT, target
 from patcher.cuda.directives import SourceFile, parse
@@ -82,6 +84,18 @@ def shadow(root: Path, folders: Iterable[str], into: Path) -> None:
                 data = (Path(here) / name).read_bytes()
                 (there / name).write_bytes(mark(data))
                 os.utime(there / name, (1, 1))
+
+
+@contextmanager
+def written(files: Mapping[str, str]) -> Iterator[tuple[FolderTree, Path]]:
+    """Files as a tree for the walker, and their copy with markers for a compiler."""
+    with TemporaryDirectory() as folder:
+        plain, marked = Path(folder) / "plain", Path(folder) / "marked"
+        plain.mkdir()
+        for name, text in files.items():
+            (plain / name).write_text(text)
+        shadow(plain, ["."], marked)
+        yield FolderTree(plain), marked
 
 
 @cache

@@ -11,7 +11,6 @@ import os
 import random
 import re
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,15 @@ from patcher.cuda.directives import SourceFile, parse
 from patcher.cuda.model import UNREACHED, ArmState, Context, TranslationUnit, UnitReport
 from patcher.cuda.walk import Walker
 from patcher.tree import FolderTree
-from tests.cuda.oracle import Marks, Oracle, configuration, read_marks, shadow, world_bit
+from tests.cuda.oracle import (
+    Marks,
+    Oracle,
+    configuration,
+    read_marks,
+    shadow,
+    world_bit,
+    written,
+)
 from tests.cuda.test_random import WORLDS, projects
 from tests.shapes import examples
 
@@ -145,17 +152,11 @@ def gcc_keeps(folder: Path, world: str, flags: Iterable[str]) -> Marks:
 
 def refuted(files: Mapping[str, str], missing: bool, chance: random.Random) -> str:
     """A completion that contradicts a claim, and which."""
-    with tempfile.TemporaryDirectory() as folder:
-        plain, marked = Path(folder) / "plain", Path(folder) / "marked"
-        plain.mkdir()
-        for name, text in files.items():
-            (plain / name).write_text(text)
-        shadow(plain, ["."], marked)
-        tree = FolderTree(plain)
+    with written(files) as (tree, marked):
         setup = replace(configuration(forced=()), open_macros=frozenset("" if missing else "B"))
         report = Walker(tree).walk(TranslationUnit("unit.cu", setup), every=True)
-        written = "\n".join(files.values())  # what a scanned file defines is not in doubt
-        names = [n for n in "ABC" if not re.search(rf"#define {n}\b", written)]
+        scanned = "\n".join(files.values())  # what a scanned file defines is not in doubt
+        names = [n for n in "ABC" if not re.search(rf"#define {n}\b", scanned)]
         for _ in range(4):
             flags = []
             if missing:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,8 +11,7 @@ from hypothesis import strategies as st
 from patcher.arch import target
 from patcher.cuda.model import TranslationUnit
 from patcher.cuda.walk import Walker
-from patcher.tree import FolderTree
-from tests.cuda.oracle import configuration, live_marks, read_marks, shadow, world_bit
+from tests.cuda.oracle import configuration, live_marks, read_marks, world_bit, written
 
 pytestmark = pytest.mark.slow
 WORLDS = ("host", "sm_90a", "sm_120f")
@@ -82,14 +79,8 @@ def projects(draw: st.DrawFn) -> dict[str, str]:
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(files=projects())
 def test_gcc_keeps_the_same_lines(files: dict[str, str]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        plain, marked = Path(folder) / "plain", Path(folder) / "marked"
-        plain.mkdir()
-        for key, text in files.items():
-            (plain / key).write_text(text)
-        shadow(plain, ["."], marked)
+    with written(files) as (tree, marked):
         setup = configuration(forced=())
-        tree = FolderTree(plain)
         report = Walker(tree).walk(TranslationUnit("unit.cu", setup), every=True)
         for world in WORLDS:
             flags = [] if world == "host" else [

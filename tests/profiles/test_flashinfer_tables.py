@@ -24,7 +24,6 @@ from patcher.profiles.base import JitModule
 from patcher.profiles.flashinfer.builds import BuildReader, Machine, Spec
 from patcher.profiles.ninja import compile_commands
 from patcher.toolchain.model import HostCompiler, Toolkit
-from patcher.tree import exists
 
 pytestmark = [pytest.mark.wheels, pytest.mark.slow]
 CSRC = "flashinfer/data/csrc"
@@ -119,16 +118,18 @@ def test_a_manifest_in_json(wheel: Package, modules: list[JitModule]) -> None:
         assert not module.guessed
 
 
-def test_most_units_have_exact_flags(wheel: Package) -> None:
-    """Of 2,981 units of generated kernels that had default flags 541 at most still do.
-
-    Those are compiled by a command of the package's own (nvcc to a cubin, NVRTC)
-    or named by a schedule that no table lists.
-    """
+def test_no_source_of_a_program_has_default_flags(wheel: Package) -> None:
+    """Whatever a table of programs names is built with its flags, in every module of the package
+    that has such a table."""
+    named: set[str] = set()
+    for path in sorted(wheel.tree.names("flashinfer/jit")):
+        for _, value in globals_of(wheel, f"jit/{path}") if path.endswith(".py") else ():
+            if isinstance(value, dict) and {"operator_dir", "compile_options"} <= value.keys():
+                named |= {f"{CSRC}/{value['operator_dir']}/{s}" for s in value["sources"]}
+    assert len(named) > 800
     units = profile_for(wheel).translation_units(wheel, TOOLKIT)
-    unclaimed = [u for u in units if not u.modules]
-    assert len(unclaimed) <= 541
-    assert all(u.content is not None or "*" in u.path or exists(wheel.tree, u.path) for u in units)
+    assert not named & {unit.path for unit in units if not unit.modules}
+    assert named <= {unit.path for unit in units}
 
 
 def test_a_shared_build_file_says_what_an_own_one_would(wheel: Package) -> None:
