@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from patcher.arch import ALL_BITS
@@ -65,7 +65,7 @@ class WorldScope:
         self.world = 1
         self.same = ALL_BITS
         self.deciders: frozenset[str] = frozenset()  # of the open names met in this world
-        self.volatile = False  # depends on more than macros
+        self.asked: set[str] = set()  # what depends on more than macros
 
     def spend(self, work: int) -> None:
         self._place.spend(work)
@@ -93,12 +93,9 @@ class WorldScope:
             return self._question(name, significant(arguments))
         if name == "__COUNTER__":  # counts in the text, which is not expanded here
             return OpenToken.of(name, (name,))
-        if name == "__LINE__":
-            self.volatile = True
-            return str(self._place.line)
-        if name == "__INCLUDE_LEVEL__":
-            self.volatile = True
-            return str(self._place.level)
+        if name in ("__LINE__", "__INCLUDE_LEVEL__"):
+            self.asked.add(name)
+            return str(self._place.line if name == "__LINE__" else self._place.level)
         return '""'  # __FILE__, __DATE__ and the like: a string, which no condition may hold
 
     def _question(self, name: str, arguments: list[str]) -> str:
@@ -106,6 +103,7 @@ class WorldScope:
             include = "".join(arguments)
             if include[:1] not in ("<", '"') or len(include) < 3:
                 raise Malformed(f"{name} needs a header")
+            self.asked.add(name)
             found = self._place.has_include(include, following=name.endswith("next"))
             return str(int(found))
         return self._answers.ask(name, "".join(arguments))
@@ -124,28 +122,29 @@ class Conditions:
         if self.earlier is not None:
             self.earlier.save(self._memo)
 
-    def truths(self, text: str, key: str | None, state: State, answers: HostAnswers,
-               place: Place) -> tuple[Truths, bool]:
-        """The truths, and whether they hold only right here. ``key`` stands for the text
-        and all that counts besides macros; None when it must not be remembered."""
-        known = self._results(key) if key is not None else []
+    def truths(self, text: str, state: State, answers: HostAnswers,
+               place: Place) -> tuple[Truths, Collection[str]]:
+        """The truths, and what was asked besides macros: they hold only right here then, and
+        are not remembered. That shows when a condition is evaluated, not in its text: a macro
+        may ask."""
+        known = self._results(text)
         for names, values, truths in known:
             if state.table.agrees(names, values):
                 state.note(names, values)
-                return truths, False
+                return truths, ()
         scope = WorldScope(state, answers, place)
         truths = self._evaluate(text, scope)
         names, values = tuple(scope.reads), tuple(scope.reads.values())
         state.note(names, values)
-        if not scope.volatile:
+        if not scope.asked:
             known.insert(0, Known(names, values, truths))
             del known[REMEMBERED:]
-        return truths, scope.volatile
+        return truths, scope.asked
 
-    def _results(self, key: str) -> list[Known]:
-        known = self._memo.get(key)
+    def _results(self, text: str) -> list[Known]:
+        known = self._memo.get(text)
         if known is None:
-            known = self._memo[key] = self.earlier.of(key) if self.earlier is not None else []
+            known = self._memo[text] = self.earlier.of(text) if self.earlier is not None else []
         return known
 
     def _evaluate(self, text: str, scope: WorldScope) -> Truths:

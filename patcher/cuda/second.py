@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,14 +46,14 @@ class CheckedConditions(Conditions):
         self.skipped: Counter[str] = Counter()
         self.disagreements: list[Disagreement] = []
 
-    def truths(self, text: str, key: str | None, state: State, answers: HostAnswers,
-               place: Place) -> tuple[Truths, bool]:
-        found, volatile = super().truths(text, key, state, answers, place)
+    def truths(self, text: str, state: State, answers: HostAnswers,
+               place: Place) -> tuple[Truths, Collection[str]]:
+        found, asked = super().truths(text, state, answers, place)
         if found.true not in (0, ALL_BITS) and not found.problem:
             for world in self._worlds:
                 if (found.true | found.false) & world:
                     self._compare(text, state.table, world, bool(found.true & world))
-        return found, volatile
+        return found, asked
 
     def summary(self) -> str:
         """What was compared and what not, in one line."""

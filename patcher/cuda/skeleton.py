@@ -40,7 +40,6 @@ class Flag(IntEnum):
     ERROR = 1  # #error stands directly in it
     LAST_RESORT = 2  # the next arm is an #else with #error
     GUARD = 4  # the include guard of the file
-    LOOKUP = 8  # the condition looks for headers
 
 
 # (op, line, ...): IF and ELIF (test, text, index of the next arm, flags); DEFINE (name,
@@ -135,8 +134,7 @@ class _Builder:
             self.warnings.append(f"{item.line}: #{item.name} after #else")
             test, text = Test.FALSE, ""
         self.stack[-1].append(here)
-        flags = Flag.LOOKUP if "__has_include" in text else 0
-        self.rows.append([Op.IF if opening else Op.ELIF, item.line, test, text, 0, flags])
+        self.rows.append([Op.IF if opening else Op.ELIF, item.line, test, text, 0, 0])
 
     def _close(self, arms: list[int]) -> None:
         for arm, following in zip(arms, arms[1:], strict=False):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from patcher.arch import ALL_BITS
 from patcher.cuda.conditions import Conditions, Truths, WorldScope, computed_include
@@ -210,12 +210,17 @@ class UnitWalk:
             return _TRUE
         if test == Test.FALSE:
             return _FALSE
-        # where headers are looked for, the answer belongs to this record alone
-        key = None if row[5] & 8 else text
-        truths, volatile = self._conditions.truths(text, key, self._state, self._answers, self)
-        if volatile and "__INCLUDE_LEVEL__" in text:
-            self._record.repeatable = False
+        truths, asked = self._conditions.truths(text, self._state, self._answers, self)
+        if asked:
+            self._note_asked(asked, text)
         return truths
+
+    def _note_asked(self, asked: Collection[str], text: str) -> None:
+        """Whether a file may be remembered that asked this. One that itself says
+        ``__has_include_next`` is remembered with the folder it was found in."""
+        if "__INCLUDE_LEVEL__" in asked or (
+                "__has_include_next" in asked and "__has_include_next" not in text):
+            self._record.repeatable = False
 
     # includes
 
@@ -234,6 +239,7 @@ class UnitWalk:
                 self.warn(f"#include {text}: {error}")
                 spelled = ""
             self._state.note(scope.reads.keys(), scope.reads.values())
+            self._note_asked(scope.asked, text)
             worlds = scope.same & pending
             pending &= ~worlds
             if spelled[:1] in ("<", '"') and len(spelled) > 2:

@@ -93,6 +93,7 @@ def written(files: Mapping[str, str]) -> Iterator[tuple[FolderTree, Path]]:
         plain, marked = Path(folder) / "plain", Path(folder) / "marked"
         plain.mkdir()
         for name, text in files.items():
+            (plain / name).parent.mkdir(parents=True, exist_ok=True)
             (plain / name).write_text(text)
         shadow(plain, ["."], marked)
         yield FolderTree(plain), marked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -45,12 +46,12 @@ def test_pcpp_agrees_and_says_what_it_cannot_judge(tmp_path: Path) -> None:
 def test_a_wrong_answer_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = Conditions.truths
 
-    def wrong(self: Conditions, text: str, key: str | None, state: State, answers: HostAnswers,
-              place: Place) -> tuple[Truths, bool]:
-        found, volatile = right(self, text, key, state, answers, place)
+    def wrong(self: Conditions, text: str, state: State, answers: HostAnswers,
+              place: Place) -> tuple[Truths, Collection[str]]:
+        found, asked = right(self, text, state, answers, place)
         if "LEAST" in text:
             found = Truths(ALL_BITS & ~found.true, found.true)
-        return found, volatile
+        return found, asked
 
     monkeypatch.setattr(Conditions, "truths", wrong)
     checked = walk(tmp_path, CheckedConditions())

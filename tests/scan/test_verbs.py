@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +56,11 @@ def test_a_self_check_says_what_it_compared_and_fails_where_they_differ(
     """pcpp evaluates the conditions, too; an answer of ours that is turned round is noticed."""
     right = Conditions.truths
 
-    def turned(*given: Any) -> tuple[Truths, bool]:
-        found, volatile = right(*given)
+    def turned(*given: Any) -> tuple[Truths, Collection[str]]:
+        found, asked = right(*given)
         if "< 1200" in given[1] and found.true not in (0, ALL_BITS):
             found = Truths(found.false, found.true)
-        return found, volatile
+        return found, asked
 
     if wrong:
         monkeypatch.setattr(Conditions, "truths", turned)
